@@ -17,6 +17,7 @@ import polars as pl
 from overlayccl_core.launching import processes
 from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.tables import records
+from overlayccl_core.tables.rule_job import RUNNER
 from overlayccl_core.tables.sidecar import check_unchanged, path_of
 from tests.workflow.repository import copy_to
 
@@ -156,16 +157,16 @@ class Copy:
     def _finished(self, file: Path) -> Finished | None:
         try:
             data = file.read_bytes()
-            timed = file.suffix == ".parquet"
-            rows = pl.read_parquet(data) if timed else pl.DataFrame(_told(json.loads(data)))
-        except (OSError, ValueError, pl.exceptions.PolarsError):
+            kept = json.loads(data)
+        except (OSError, ValueError):
             return None  # it was put away just now
-        if "complete" in rows.columns and not rows["complete"].all():
+        if not kept["complete"]:
             return None
+        rows = pl.DataFrame(_told(kept["rows"]))
         return Finished(
             file="/".join(part for part in file.relative_to(self.root / TREE).parts[1:] if part != "written"),
             sha256=hashlib.sha256(data).hexdigest(),
-            launch=None if timed else int(rows["launch"][0]),
+            launch=int(rows["launch"][0]) if "steps_us" in rows.columns else None,
             foreign=float(rows["foreign_cpu_share"].max()),  # type: ignore[arg-type]
             samples=_samples(rows),
         )
@@ -232,8 +233,8 @@ def _job_of(pid: int) -> tuple[str, str] | None:
     """(job, rule) that a process is the command of; None for others, shells among them."""
     with suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        if "--log" in words and words[1:3] == ["-P", "-m"] and words[3].startswith("workflow_scripts."):
-            return Path(words[words.index("--log") + 1]).stem, words[3].partition(".")[2]
+        if "--log" in words and words[1:3] == ["-P", "-m"] and words[3] == RUNNER:
+            return Path(words[words.index("--log") + 1]).stem, words[4]
     return None
 
 
@@ -244,8 +245,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of rows of a training what is looked at here."""
-    return [{name: row[name] for name in ("launch", "foreign_cpu_share", "steps_us")} for row in rows]
+    """What is looked at here."""
+    names = ("launch", "foreign_cpu_share", *SAMPLES)
+    return [{name: row[name] for name in names if name in row} for row in rows]
 
 
 def _samples(rows: pl.DataFrame) -> frozenset[tuple[float, ...]]:

@@ -50,9 +50,9 @@ def launch(samples: list[float], foreign: float, *, complete: bool = True) -> pl
 
 
 def keep(copy: Copy, frame: pl.DataFrame, batch: str = f"bench-a-{KEY}") -> Path:
-    file = copy.root / TREE / ".partial" / batch / "launch-0.parquet"
+    file = copy.root / TREE / ".partial" / batch / "launch-0.0.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    frame.write_parquet(file)
+    file.write_text(json.dumps({"rows": frame.drop("complete").to_dicts(), "complete": frame["complete"][0]}))
     return file
 
 
@@ -107,7 +107,8 @@ def test_a_launch_whose_table_is_written_is_in_it_or_was_repeated_with_less_nois
 def test_a_launch_of_a_training_is_made_up_for_by_the_same_launch_alone(copy: Copy) -> None:
     file = copy.root / TREE / ".partial" / f"train-nano-{KEY}" / "launch-1.0.json"
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps([{"launch": 1, "foreign_cpu_share": 0.3, "steps_us": [5.5], "more": {}}]))
+    rows = [{"launch": 1, "foreign_cpu_share": 0.3, "steps_us": [5.5], "more": {}}]
+    file.write_text(json.dumps({"rows": rows, "complete": True}))
     [one] = copy.finished()
     file.unlink()
     for number, lost in ((0, True), (1, False)):

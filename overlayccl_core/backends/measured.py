@@ -88,24 +88,23 @@ class FirstCall:
 class TimedProgram:
     """The samples of one Program in one launch: the slowest rank's time (us) of `repeats` calls, each.
 
-    slowest_rank: of every sample. planned_rounds: how many there were to be. complete: the launch ended by itself,
-    not by an interruption. foreign_cpu_share: None where a launch was cut off before it was known. first_call_us,
-    compile_us, graphs: of `FirstCall`. nodes, clock_off_by_us: as agents told (`told.Told`).
+    slowest_rank: of every sample. planned_rounds: how many there were to be. foreign_cpu_share: None where a launch
+    was cut off before it was known. first_call_us, compile_us, graphs: of `FirstCall`. nodes, clock_off_by_us: as
+    agents told (`told.Told`). Without samples: it failed before.
     """
 
     key: str
     program: str
     launch: int
-    repeats: int
-    cold_us: tuple[float, ...]
-    samples_us: tuple[float, ...]
-    slowest_rank: tuple[int, ...]
-    oversubscribed: bool
-    foreign_cpu_share: float | None
-    disturbed: bool
     fingerprint: str
-    planned_rounds: int
-    complete: bool
+    repeats: int = 0
+    cold_us: tuple[float, ...] = ()
+    samples_us: tuple[float, ...] = ()
+    slowest_rank: tuple[int, ...] = ()
+    oversubscribed: bool = False
+    foreign_cpu_share: float | None = None
+    disturbed: bool = False
+    planned_rounds: int = 0
     first_call_us: float | None = None
     compile_us: float | None = None
     graphs: int | None = None
@@ -121,45 +120,11 @@ class TimedProgram:
         """The timing columns of a table's row."""
         if program.digest != self.program:
             raise ValueError(f"{self.key}: samples of Program {self.program}, not of {program.digest}")
-        return {
-            "program": self.program,
-            "program_json": dumps(program),
-            "launch": self.launch,
-            "first_call_us": self.first_call_us,
-            "compile_us": self.compile_us,
-            "graphs": self.graphs,
-            "repeats": self.repeats,
-            "cold_us": list(self.cold_us),
-            "samples_us": list(self.samples_us),
-            "slowest_rank": list(self.slowest_rank),
-            "rounds": self.rounds,
-            "oversubscribed": self.oversubscribed,
-            "foreign_cpu_share": self.foreign_cpu_share,
-            "disturbed": self.disturbed,
-            "nodes": self.nodes,
-            "clock_off_by_us": self.clock_off_by_us,
-            "fingerprint": self.fingerprint,
-        }
+        fields = {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(self).items()}
+        of_table = {name: x for name, x in fields.items() if name not in ("key", "planned_rounds")}
+        return {**of_table, "rounds": self.rounds, "program_json": dumps(program)}
 
 
 def failed_columns(program: Program, fingerprint: str) -> dict[str, Any]:
     """The timing columns of a Program that failed before it was timed: no samples."""
-    return {
-        "program": program.digest,
-        "program_json": dumps(program),
-        "launch": 0,
-        "first_call_us": None,
-        "compile_us": None,
-        "graphs": None,
-        "repeats": 0,
-        "cold_us": [],
-        "samples_us": [],
-        "slowest_rank": [],
-        "rounds": 0,
-        "oversubscribed": False,
-        "foreign_cpu_share": None,
-        "disturbed": False,
-        "nodes": "",
-        "clock_off_by_us": 0.0,
-        "fingerprint": fingerprint,
-    }
+    return TimedProgram(key="", program=program.digest, launch=0, fingerprint=fingerprint).columns(program)

@@ -6,9 +6,10 @@ sample is several back-to-back calls; what disturbs a machine comes in bursts, s
 Program once, in an order of its own. Estimates are the readers' business (`overlayccl_core.measuring.statistics`).
 """
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from overlayccl_core.backends.backend import backend_of
@@ -21,8 +22,9 @@ from overlayccl_core.launching.told import Timed, doubts
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
-from overlayccl_core.timing.launches import LaunchStore, missing
-from overlayccl_core.timing.partial import Evidence, at_work, key, launch_quietly, least_disturbed
+from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.launches import missing, programs_of, timed_programs
+from overlayccl_core.timing.partial import Evidence, at_work, key
 from overlayccl_core.timing.reporting import Progress, Reporter
 
 TRIAL_TIMEOUT_S = 30.0  # of one Program that runs once
@@ -131,32 +133,28 @@ class _Timer:
         self.settings = batch.settings
         self.progress = progress
         self.backend = backend_of(batch.deployment)
-        fingerprint = self.backend.fingerprint(batch.deployment)
-        self.store = LaunchStore(
-            batch.folder(fingerprint),
-            fingerprint=fingerprint,
-            oversubscribed=self.backend.oversubscribed(batch.deployment),
-        )
+        self.fingerprint = self.backend.fingerprint(batch.deployment)
+        self.kept = KeptLaunches(batch.folder(self.fingerprint))
         self.evidence = batch.evidence()
-        if not any(self.store.folder.iterdir()):
+        if not any(self.kept.folder.iterdir()):
             self.evidence.clear()
 
     def finish(self) -> list[TimedProgram]:
         """Launch what is missing; a launch in which others took too much CPU is repeated once."""
-        self.store.recover()
-        kept = self.store.launches()
+        self._recover()
+        kept = self.kept.attempts()
         lacking = bool(missing(self.jobs, kept))
         if not lacking:
             self.progress(f"using the samples of a run that was cut off after them: {len(kept)} launches")
-        launch_quietly(
-            self._attempts,
+        self.kept.launch_quietly(
+            0,
             self._launch_missing,
             lacking=lacking,
             repeat=self.settings.repeat_disturbed,
             progress=self.progress,
         )
         left = {job.key for job in self.jobs}  # a launch that ended well may hold one that failed since
-        timed = [one for one in _chosen(self.store.launches()) if one.key in left]
+        timed = [one for one in self._chosen() if one.key in left]
         _say_floor(timed, self.settings, self.progress)
         for said in doubts([_told(one) for one in timed]):
             self.progress(said)
@@ -165,7 +163,7 @@ class _Timer:
     def tried(self, check: ValueCheck) -> FailedJobs:
         """Jobs that fail when each runs once."""
         jobs = {job.key: job for job in self.jobs}
-        failed = FailedJobs(self.store.folder, self.progress, needed=check.needed)
+        failed = FailedJobs(self.kept.folder, self.progress, needed=check.needed)
 
         def together() -> None:
             self._try([job for name, job in jobs.items() if name not in failed], check, failed)
@@ -184,16 +182,16 @@ class _Timer:
             return self.finish() if self.jobs else []
 
         def alone(name: str) -> None:
-            with at_work(self.store.folder / "alone", self.evidence) as work:
+            with at_work(self.kept.folder / "alone", self.evidence) as work:
                 self._time(0, [jobs[name]], work)
 
-        return without_failed(together, alone, failed, before_again=self.store.discard), failed
+        return without_failed(together, alone, failed, before_again=self.kept.discard_cut_off), failed
 
     def _try(self, jobs: Sequence[Job], check: ValueCheck, failed: FailedJobs) -> None:
         """Run jobs once and look at what they give."""
         self.progress(f"running {len(jobs)} Programs once: are their values right?")
         trials = [check.trial(job) for job in jobs]
-        with at_work(self.store.folder / "trial", self.evidence) as work:
+        with at_work(self.kept.folder / "trial", self.evidence) as work:
             seen = self.backend.run_once(self.deployment, work, trials, step_timeout_s=TRIAL_TIMEOUT_S)
             for trial, observed in zip(trials, seen, strict=True):
                 name = trial.job.key
@@ -210,12 +208,34 @@ class _Timer:
                 if what:
                     failed.leave_out(name, what)
 
-    def _attempts(self) -> list["_Attempt"]:
-        return [_Attempt(launch) for launch in self.store.launches()]
+    def _chosen(self) -> list[TimedProgram]:
+        """All that is kept; of attempts that ended by themselves the least disturbed."""
+        attempts = self.kept.attempts()
+        if sum(one.complete for one in attempts) > 1:
+            attempts = [self.kept.least_disturbed()]
+        return [timed for one in attempts for timed in programs_of(one)]
+
+    def _recover(self) -> None:
+        """Keep what launches that a dead run left had finished; their folders go."""
+        for work, kept in self.kept.left_at_work():
+            if not kept:  # else how disturbed it was is known
+                self._keep(work, None)
+            shutil.rmtree(work)
+
+    def _keep(self, work: Path, share: float | None) -> None:
+        """Keep what a launch in a folder gave; share: of the CPU that others took, None where it was cut off."""
+        timed = timed_programs(
+            work,
+            fingerprint=self.fingerprint,
+            oversubscribed=self.backend.oversubscribed(self.deployment),
+            foreign_cpu_share=share,
+            disturbed=share is not None and share > self.settings.foreign_cpu_limit,
+        )
+        self.kept.keep(work, [asdict(one) for one in timed], complete=share is not None)
 
     def _launch_missing(self) -> None:
         """One launch of what no launch has, or of all once more."""
-        kept = self.store.launches()
+        kept = self.kept.attempts()
         left = missing(self.jobs, kept)
         if kept and left:
             self.progress(f"continuing a batch that was cut off: {len(left)} Programs lack rounds")
@@ -224,15 +244,13 @@ class _Timer:
 
     def launch(self, jobs: Sequence[Job]) -> None:
         """One launch, kept whether it ends well or not."""
-        launch = self.store.next_launch()
+        attempt = self.kept.next_attempt()
         share: float | None = None
-        with at_work(self.store.work_folder(launch), self.evidence, found_again=True) as work:
+        with at_work(self.kept.work(0, attempt), self.evidence, found_again=True) as work:
             try:
-                share = self._time(launch, jobs, work)
+                share = self._time(attempt, jobs, work)
             finally:
-                complete = share is not None
-                disturbed = share is not None and share > self.settings.foreign_cpu_limit
-                self.store.harvest(work, foreign_cpu_share=share, complete=complete, disturbed=disturbed)
+                self._keep(work, share)
 
     def _time(self, launch: int, jobs: Sequence[Job], work: Path) -> float:
         """One launch in a folder; the share of the CPU that others took."""
@@ -263,24 +281,6 @@ def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
 
     head = f"launch {plan.launch + 1}, {len(plan.jobs)} Programs on {plan.ranks} ranks"
     return Reporter(head, rounds, progress)
-
-
-class _Attempt:
-    """A timed launch as `launch_quietly` sees it: what holds for one of its Programs holds for all."""
-
-    def __init__(self, programs: Sequence[TimedProgram]) -> None:
-        self.programs = programs
-        self.foreign_cpu_share = programs[0].foreign_cpu_share
-        self.disturbed = programs[0].disturbed
-        self.complete = programs[0].complete
-
-
-def _chosen(launches: Sequence[Sequence[TimedProgram]]) -> list[TimedProgram]:
-    """All that is kept; of launches that were repeated because others disturbed them, the least disturbed."""
-    attempts = [_Attempt(launch) for launch in launches]
-    if sum(one.complete for one in attempts) <= 1:
-        return [timed for launch in launches for timed in launch]
-    return list(least_disturbed(attempts).programs)
 
 
 def _told(timed: TimedProgram) -> Timed:

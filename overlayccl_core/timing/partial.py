@@ -1,4 +1,4 @@
-"""Launches that are kept as they come, repeated if others disturbed them, and cleared after a dead run.
+"""Where the launches of a rule are kept, until its tables are written and recorded.
 
 <partial>/<rule>-<key>/   a batch: what its launches gave, until the rule's table is written
 <partial>/written/        batches whose tables are written, until Snakemake has recorded that
@@ -9,13 +9,12 @@
 import hashlib
 import itertools
 import json
-import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from overlayccl_core import disk
 from overlayccl_core.launching.launch import Failure, LaunchError
@@ -132,51 +131,3 @@ def at_work(folder: Path, evidence: Evidence, *, found_again: bool = False) -> I
     finally:
         if not stays:
             shutil.rmtree(folder)
-
-
-class Attempt(Protocol):
-    """A launch that was kept. foreign_cpu_share: None where it was cut off before that was known."""
-
-    @property
-    def foreign_cpu_share(self) -> float | None:
-        """Of the CPU (0..1), taken by others."""
-
-    @property
-    def disturbed(self) -> bool:
-        """That was too much."""
-
-    @property
-    def complete(self) -> bool:
-        """It ended by itself."""
-
-
-Kept = TypeVar("Kept", bound=Attempt)
-
-
-def least_disturbed(attempts: Sequence[Kept]) -> Kept:
-    """Of launches that ended by themselves, the one of which others took least."""
-    return min((one for one in attempts if one.complete), key=_share)
-
-
-def launch_quietly(
-    attempts: Callable[[], Sequence[Attempt]],
-    launch: Callable[[], None],
-    *,
-    lacking: bool,
-    repeat: bool,
-    progress: Callable[[str], None],
-) -> None:
-    """Launch if something is lacking; then, where `repeat`, once more if others disturbed the only launch there is.
-
-    attempts: what is kept by now. launch: one more, which is kept.
-    """
-    if lacking:
-        launch()
-    kept = attempts()
-    if repeat and len(kept) == 1 and kept[0].disturbed:
-        progress(f"others took {_share(kept[0]):.0%} of the CPU: launching once more")
-        launch()
-
-
-def _share(one: Attempt) -> float:
-    return math.inf if one.foreign_cpu_share is None else one.foreign_cpu_share

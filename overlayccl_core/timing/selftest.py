@@ -25,7 +25,7 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec
 from overlayccl_core.program.tiles import Tiles
 from overlayccl_core.timing.failed import FailedJobs, without_failed
-from overlayccl_core.timing.launches import LaunchStore
+from overlayccl_core.timing.launches import timed_programs
 from overlayccl_core.timing.partial import Evidence, at_work, key
 from overlayccl_core.timing.primitives import (
     INPUT,
@@ -298,14 +298,13 @@ class Selftest:
             settings=settings,
             jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
         )
-        with at_work(self.folder / "tiers", self.evidence) as folder:
-            store = LaunchStore(folder, fingerprint=self.fingerprint, oversubscribed=False)
-            with at_work(store.work_folder(0), self.evidence) as work:
-                plan.write(work, jobs)
-                self.backend.time_launch(self.deployment, work, plan, no_watch)
-                store.harvest(work, foreign_cpu_share=0.0, complete=True)
-            [launch] = store.launches()
-        return {timed.key: statistics.estimate(timed.samples_us).value for timed in launch}
+        with at_work(self.folder / "tiers", self.evidence) as work:
+            plan.write(work, jobs)
+            share = self.backend.time_launch(self.deployment, work, plan, no_watch)
+            timed = timed_programs(
+                work, fingerprint=self.fingerprint, oversubscribed=False, foreign_cpu_share=share
+            )
+        return {one.key: statistics.estimate(one.samples_us).value for one in timed}
 
     def _check(
         self, check: str, outcome: str, detail: str, primitive: Primitive | None = None

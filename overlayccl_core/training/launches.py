@@ -1,12 +1,10 @@
 """Training launches: the arms of a model on real ranks, several launches, rows of the tables steps and stamps.
 
-Finished launches are kept in <partial>/<rule>-<key>/launch-<k>.<attempt>.json until the rule's tables are written,
-so that an interrupted run goes on where it stopped. A finalist that crashes, hangs or raises, alone too, is left
-out of further launches. This file imports no torch: ranks do.
+Finished launches are kept (`timing/kept.py`) until the rule's tables are written: an interrupted run goes on where it
+stopped. A finalist that crashes, hangs or raises, alone too, is in no further launch. No torch here: ranks import it.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,9 +25,9 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import Step, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
-from overlayccl_core.tables.atomic import write_text
 from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
-from overlayccl_core.timing.partial import Evidence, at_work, key, launch_quietly, least_disturbed
+from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.partial import Evidence, at_work, key
 from overlayccl_core.timing.reporting import Reporter
 from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import (
@@ -106,28 +104,12 @@ def train(training: Training, partial_dir: Path, rule: str, code: str, progress:
         return batch.finish()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Attempt:
-    """A launch that was kept."""
-
-    rows: list[Row]
-    complete: bool = True
-
-    @property
-    def foreign_cpu_share(self) -> float:
-        return float(self.rows[0]["foreign_cpu_share"])
-
-    @property
-    def disturbed(self) -> bool:
-        return bool(self.rows[0]["disturbed"])
-
-
 class _Batch:
     """The launches of a model on their way."""
 
     def __init__(self, training: Training, folder: Path, evidence: Evidence, progress: Progress) -> None:
         self.training = training
-        self.folder = folder
+        self.kept = KeptLaunches(folder)
         self.evidence = evidence
         self.progress = progress
         if not any(folder.iterdir()):
@@ -163,34 +145,25 @@ class _Batch:
         """
         if all(arm.label in self.failed for arm in self.training.arms):
             return []
-        kept = self._attempts(number)
+        kept = self.kept.attempts(number)
         if kept:
             of = f"{number + 1} of {self.training.launches}"
             self.progress(f"using launch {of} of a run that was cut off after it")
-        launch_quietly(
-            lambda: self._attempts(number),
+        self.kept.launch_quietly(
+            number,
             lambda: self._launch(number),
             lacking=not kept,
-            repeat=self.training.times and not any(self._disturbed_twice(before) for before in range(number)),
+            repeat=self.training.times and not any(map(self.kept.disturbed_twice, range(number))),
             progress=self.progress,
         )
-        return least_disturbed(self._attempts(number)).rows
-
-    def _disturbed_twice(self, number: int) -> bool:
-        attempts = self._attempts(number)
-        return len(attempts) > 1 and all(one.disturbed for one in attempts)
-
-    def _attempts(self, number: int) -> list[_Attempt]:
-        paths = sorted(self.folder.glob(f"launch-{number}.*.json"))
-        return [_Attempt(rows=json.loads(path.read_text())) for path in paths]
+        return list(self.kept.least_disturbed(number).rows)
 
     def _launch(self, number: int) -> None:
         """One launch, kept if it ends well."""
         arms = self._running(number)
         head = f"{len(arms)} arms on {self.training.deployment.ranks} ranks"
         tell(self.progress, Step(phase=head, unit="launch", done=number, total=self.training.launches))
-        attempt = self.folder / f"launch-{number}.{len(self._attempts(number))}.json"
-        self._train(number, arms, self.folder / f"launch-{number}", attempt)
+        self._train(number, arms, self.kept.work(number, self.kept.next_attempt(number)), keep=True)
 
     def _running(self, number: int) -> tuple[Arm, ...]:
         """The arms of a launch: without those that failed, and those that the first launches left behind."""
@@ -202,7 +175,7 @@ class _Batch:
     def _first_rows(self) -> Iterator[Row]:
         """Of the launches that all arms run in."""
         for number in range(LAUNCHES):
-            yield from least_disturbed(self._attempts(number)).rows
+            yield from self.kept.least_disturbed(number).rows
 
     def _alone(self, number: int, label: str) -> None:
         """One arm in a launch of its own, of which nothing is kept; unless there is no other arm."""
@@ -210,9 +183,9 @@ class _Batch:
             self._launch(number)
             return
         arms = tuple(arm for arm in self.training.arms if arm.label == label)
-        self._train(number, arms, self.folder / "alone")
+        self._train(number, arms, self.kept.folder / "alone")
 
-    def _train(self, number: int, arms: tuple[Arm, ...], folder: Path, keep: Path | None = None) -> None:
+    def _train(self, number: int, arms: tuple[Arm, ...], folder: Path, *, keep: bool = False) -> None:
         """Train arms in a launch; its rows are kept, if they are, before its folder goes."""
         training = self.training
         settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
@@ -245,8 +218,8 @@ class _Batch:
                 oversubscribed=training.oversubscribed,
                 told=Told.read(work),
             )
-            if keep is not None:
-                write_text(keep, json.dumps(rows))
+            if keep:
+                self.kept.keep(work, rows)
 
     def _failed_row(self, arm: Arm, failed: Failed) -> Row:
         """The row of an arm that failed in a launch: no steps."""

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -96,7 +97,7 @@ def batch(folder: Path, of: list[Job] | None = None, **changes: Any) -> Batch:
 
 def leftovers(folder: Path) -> list[str]:
     """What a batch left that is neither a finished launch nor a folder of launches."""
-    return [str(p) for p in folder.rglob("*") if p.is_file() and p.suffix != ".parquet"]
+    return [str(p) for p in folder.rglob("*") if p.is_file() and not fnmatch(p.name, "launch-*.json")]
 
 
 def processes_of(folder: Path) -> set[int]:

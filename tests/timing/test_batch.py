@@ -12,9 +12,9 @@ import pytest
 from overlayccl_core.launching.parts import STATUS_FILE
 from overlayccl_core.launching.status import Status
 from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
-from overlayccl_core.tables.table import read
 from overlayccl_core.timing.batch import time_programs
-from overlayccl_core.timing.launches import LAUNCH
+from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.launches import programs_of
 from tests.timing.batches import BODIES, batch, broken_job, jobs, leftovers, processes_of, settings, silent
 
 pytestmark = pytest.mark.ranks
@@ -25,7 +25,7 @@ def test_a_batch_gives_samples_of_every_program_and_is_not_timed_twice(tmp_path:
     first = time_programs(batch(tmp_path), said.append)
     assert [timed.key for timed in first] == list(BODIES)
     for timed in first:
-        assert timed.complete and timed.launch == 0 and timed.rounds == 4
+        assert timed.launch == 0 and timed.rounds == 4
         assert len(timed.cold_us) == settings().cold_rounds and min(timed.samples_us) > 0
         assert set(timed.slowest_rank) <= {0, 1} and 1 <= timed.repeats <= 3
         assert "torch 2" in timed.fingerprint
@@ -109,10 +109,11 @@ def test_an_interrupted_batch_leaves_no_process_and_goes_on_where_it_was(
 
     [folder] = tmp_path.glob("bench-*")
     if how is signal.SIGKILL:
-        assert (folder / "launch-0").is_dir()
+        assert (folder / "launch-0.0").is_dir()
     else:
         assert leftovers(tmp_path) == []
-        assert read(LAUNCH, folder / "launch-0.parquet")["rounds"].min() >= 1
+        [cut_off] = KeptLaunches(folder).attempts()
+        assert min(one.rounds for one in programs_of(cut_off)) >= 1
 
 
 def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_timed(tmp_path: Path) -> None:
@@ -127,10 +128,10 @@ def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_t
     with pytest.raises(ValueError, match=r"died \(SIGKILL\) while timing"):
         time_programs(given, silent)
     [folder] = tmp_path.glob("bench-*")
-    cut_off = read(LAUNCH, folder / "launch-0.parquet")
-    finished = dict(cut_off.select("key", "rounds").iter_rows())
-    assert cut_off["complete"].to_list() == [False] * 4
-    assert cut_off["planned_rounds"].to_list() == [8] * 4
+    [cut_off] = KeptLaunches(folder).attempts()
+    finished = {one.key: one.rounds for one in programs_of(cut_off)}
+    assert not cut_off.complete and len(finished) == 4
+    assert {one.planned_rounds for one in programs_of(cut_off)} == {8}
     fewest = min(finished.values())
     assert 3 <= fewest <= max(finished.values()) <= fewest + 1 <= 6
 

@@ -3,7 +3,7 @@
 import tempfile
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,35 +11,18 @@ import pytest
 from overlayccl_core.backends.measured import TimedProgram, TimingSettings
 from overlayccl_core.launching.machine_lock import machine_lock
 from overlayccl_core.timing import batch as timing
-from overlayccl_core.timing.partial import launch_quietly
+from overlayccl_core.timing.kept import KeptLaunches
 from tests.timing.batches import batch, jobs
 
 
-class Launches:
-    """Stands for the ranks: each launch gives one sample a Program, and a share that strangers took."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, shares: list[float]) -> None:
-        self.shares = shares
-        self.kept: list[list[TimedProgram]] = []
-        monkeypatch.setattr(timing._Timer, "launch", self.launch)
-
-    def recover(self) -> None:
-        """No dead run left anything."""
-
-    def launches(self) -> list[list[TimedProgram]]:
-        return self.kept
-
-    def launch(self, programs: list) -> None:
-        share = self.shares[len(self.kept)]
-        self.kept.append([_timed(job.key, len(self.kept), share) for job in programs])
-
-
-def _timed(key: str, launch: int, share: float) -> TimedProgram:
-    return TimedProgram(
-        key=key, program=key, launch=launch, repeats=1, cold_us=(1.0,), samples_us=(1.0, 1.0), slowest_rank=(0, 0),
-        oversubscribed=False, foreign_cpu_share=share, disturbed=share > 0.1, fingerprint="here",
-        planned_rounds=2, complete=True,
+def _keep(kept: KeptLaunches, shares: list[float]) -> None:
+    """Stands for the ranks: one more launch, of one Program, and the share of the CPU that strangers took."""
+    attempt = kept.next_attempt()
+    timed = TimedProgram(
+        key="reduce", program="reduce", launch=attempt, fingerprint="here", samples_us=(1.0, 1.0),
+        planned_rounds=2, foreign_cpu_share=shares[attempt], disturbed=shares[attempt] > 0.1,
     )  # fmt: skip
+    kept.keep(kept.work(0, attempt), [asdict(timed)])
 
 
 @pytest.mark.parametrize(
@@ -54,22 +37,22 @@ def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_is_kept(
     launched: int,
     chosen: int,
 ) -> None:
-    work = Launches(monkeypatch, shares)
     settings = replace(TimingSettings(seconds=1.0), repeat_disturbed=repeat)
     said: list[str] = []
     timer = timing._Timer(batch(tmp_path, jobs(names=("reduce",)), settings=settings), said.append)
-    timer.store = work  # type: ignore[assignment]
+    monkeypatch.setattr(timer, "launch", lambda _jobs: _keep(timer.kept, shares))
     kept = timer.finish()
-    assert len(work.kept) == launched
+    assert len(timer.kept.attempts()) == launched
     assert [t.launch for t in kept] == [chosen] and kept[0].disturbed == (shares[0] > 0.1)
     assert any("once more" in line for line in said) == (launched == 2)
 
 
-def test_what_was_repeated_before_a_run_was_cut_off_is_not_repeated_again() -> None:
-    kept = [_timed("reduce", launch, share) for launch, share in enumerate((0.3, 0.2))]
-    said: list[str] = []
-    launch_quietly(
-        lambda: kept, lambda: pytest.fail("a third launch"), lacking=False, repeat=True, progress=said.append
+def test_what_was_repeated_before_a_run_was_cut_off_is_not_repeated_again(tmp_path: Path) -> None:
+    kept, said = KeptLaunches(tmp_path), list[str]()
+    for _ in range(2):
+        _keep(kept, [0.3, 0.2])
+    kept.launch_quietly(
+        0, lambda: pytest.fail("a third launch"), lacking=False, repeat=True, progress=said.append
     )
     assert said == []
 

@@ -54,7 +54,7 @@ def test_a_candidate_whose_rank_is_killed_from_outside_is_timed_in_the_end(tmp_p
     timed, failed = time_candidates(batch(tmp_path, [*jobs(), victim]), ANY_VALUES, said.append)
     thread.join()
     assert not failed and {one.key for one in timed} == {job.key for job in jobs()} | {victim.key}
-    assert {one.rounds for one in timed} == {4} and {one.complete for one in timed} == {True}
+    assert {one.rounds for one in timed} == {4}
     assert any("died (SIGKILL)" in line and "trying it once more, alone" in line for line in said)
     assert any(f"{victim.key} runs when it is alone" in line for line in said)
 
@@ -74,7 +74,7 @@ def test_a_rank_that_aborts_at_its_exit_keeps_its_samples(tmp_path: Path) -> Non
     aborts = broken_job("__import__('tests.launching.starting_worker', fromlist=['main']).abort_when_done()")
     timed, failed = time_candidates(batch(tmp_path / ".partial", [*jobs(), aborts]), ANY_VALUES, silent)
     assert not failed and {one.key for one in timed} == {job.key for job in jobs()} | {aborts.key}
-    assert {(one.rounds, one.complete) for one in timed} == {(4, True)}
+    assert {one.rounds for one in timed} == {4}
     assert not (tmp_path / "logs").exists()
 
 

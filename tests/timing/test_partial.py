@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from overlayccl_core.program.json_form import dumps
 from overlayccl_core.tables import records
 from overlayccl_core.timing.batch import ValueCheck, _Timer, time_programs
 from overlayccl_core.timing.failed import FailedJobs
-from overlayccl_core.timing.launches import LaunchStore, missing
+from overlayccl_core.timing.kept import KeptLaunch
+from overlayccl_core.timing.launches import missing
 from overlayccl_core.timing.partial import KEY_DIGITS, Evidence, at_work, forget, settle
 from tests.timing.batches import batch, deployment, jobs
 
@@ -25,7 +26,7 @@ def test_only_the_batches_of_the_rule_are_forgotten(tmp_path: Path) -> None:
     mine, others = tmp_path / f"bench-a-{key}", [tmp_path / f"bench-a-b-{key}", tmp_path / f"probe-{key}"]
     for folder in (mine, *others):
         folder.mkdir()
-        (folder / "launch-0.parquet").touch()
+        (folder / "launch-0.0.json").touch()
     forget(tmp_path, "bench-a", [])
     assert not mine.exists() and all(folder.exists() for folder in others)
     settle(tmp_path)
@@ -41,7 +42,7 @@ def test_launches_whose_table_nobody_recorded_are_there_again(
     partial, table = Path("results/local/.partial"), Path("results/local/bench.parquet")
     batch = partial / f"bench-a-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)
-    (batch / "launch-0.parquet").touch()
+    (batch / "launch-0.0.json").touch()
     marker = records.INCOMPLETE / records.place_of(table).name
     marker.parent.mkdir(parents=True)
     marker.touch()
@@ -52,9 +53,9 @@ def test_launches_whose_table_nobody_recorded_are_there_again(
         marker.unlink()
     if again:  # somebody has measured meanwhile: that counts
         batch.mkdir()
-        (batch / "launch-1.parquet").touch()
+        (batch / "launch-0.1.json").touch()
     settle(partial)
-    kept = [] if recorded else ["launch-1.parquet" if again else "launch-0.parquet"]
+    kept = [] if recorded else ["launch-0.1.json" if again else "launch-0.0.json"]
     assert [file.name for file in partial.rglob("*") if file.is_file()] == kept
     assert (partial / "written").exists() is False
 
@@ -65,7 +66,7 @@ def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
     partial, table = Path("results/local/.partial"), Path("results/local/bench.parquet")
     batch = partial / f"bench-a-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)
-    (batch / "launch-0.parquet").touch()
+    (batch / "launch-0.0.json").touch()
     table.touch()
     forget(partial, "bench-a", [table])
     return partial, batch, table
@@ -77,7 +78,7 @@ def test_launches_of_a_job_that_failed_after_it_wrote_its_table_are_there_again(
     partial, batch, table = away(tmp_path, monkeypatch)
     table.unlink()  # as Snakemake does with what a failed job leaves; it also takes its mark away
     settle(partial)
-    assert [file.name for file in batch.iterdir()] == ["launch-0.parquet"]
+    assert [file.name for file in batch.iterdir()] == ["launch-0.0.json"]
 
 
 @pytest.mark.parametrize("text", [None, "", '["results/lo'], ids=["gone", "empty", "torn"])
@@ -88,7 +89,7 @@ def test_launches_of_which_nothing_tells_what_they_made_are_there_again(
     made = partial / "written" / batch.name / "made.json"
     made.unlink() if text is None else made.write_text(text)
     settle(partial)
-    assert [file.name for file in batch.iterdir()] == ["launch-0.parquet"]
+    assert [file.name for file in batch.iterdir()] == ["launch-0.0.json"]
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -107,7 +108,7 @@ def test_settling_may_be_killed_at_any_step_and_is_done_by_the_next(
             killed.setattr(owner, name, interrupted)
             settle(partial)
         settle(partial)
-        assert list(partial.rglob("launch-*")) == ([] if recorded else [batch / "launch-0.parquet"]), name
+        assert list(partial.rglob("launch-*")) == ([] if recorded else [batch / "launch-0.0.json"]), name
         assert not (partial / "written").exists()
 
 
@@ -116,7 +117,7 @@ def interrupted(*_: object, **__: object) -> None:
 
 
 def test_a_launch_begins_in_an_empty_folder_and_leaves_none(tmp_path: Path) -> None:
-    work, evidence = tmp_path / "launch-0", Evidence(logs=tmp_path / "logs", name="bench")
+    work, evidence = tmp_path / "launch-0.0", Evidence(logs=tmp_path / "logs", name="bench")
     (work / "modules").mkdir(parents=True)
     (work / "out-0-0.npz").write_text("of a dead run")
     with at_work(work, evidence) as folder:
@@ -127,7 +128,7 @@ def test_a_launch_begins_in_an_empty_folder_and_leaves_none(tmp_path: Path) -> N
 def test_what_ranks_said_is_kept_launch_by_launch_and_the_message_names_the_file(tmp_path: Path) -> None:
     evidence = Evidence(logs=tmp_path / "logs", name="bench-a")
     for number, rank in enumerate((1, 0)):
-        with pytest.raises(LaunchError) as error, at_work(tmp_path / "launch-0", evidence) as work:
+        with pytest.raises(LaunchError) as error, at_work(tmp_path / "launch-0.0", evidence) as work:
             (work / "launch.log").write_text("the log")
             (work / "rank-1.error").write_text("Traceback of rank 1")
             raise LaunchError("a rank died", kind=Failure.CRASHED, ranks=(rank,), job="x")
@@ -147,14 +148,14 @@ def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
     monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(plugins))
     here = deployment().changed(backend="paper", library="numpy")
     seen: list[Path] = []
-    recover = LaunchStore.recover
+    recover = _Timer._recover
 
-    def plant(store: LaunchStore) -> None:
-        (store.folder / "launch-0" / "modules").mkdir(parents=True)
-        seen.append(store.folder / "launch-0")
-        recover(store)
+    def plant(timer: _Timer) -> None:
+        seen.append(timer.kept.work(0, 0))
+        (seen[0] / "modules").mkdir(parents=True)
+        recover(timer)
 
-    monkeypatch.setattr(LaunchStore, "recover", plant)
+    monkeypatch.setattr(_Timer, "_recover", plant)
     on_paper = [replace(job, source=dumps(job.program)) for job in jobs()]
     timed = time_programs(batch(tmp_path / ".partial", on_paper, deployment=here), lambda _line: None)
     assert {one.rounds for one in timed} == {4} and not seen[0].exists()
@@ -173,7 +174,7 @@ def on_paper(
     left, kept, time = iter(ends), list[list[str]](), timer._time
 
     def launched(launch: int, its: Sequence[Job], work: Path) -> float:
-        kept.append(sorted(path.name for path in timer.store.folder.glob("launch-*.parquet")))
+        kept.append(sorted(path.name for path in timer.kept.folder.glob("launch-*.json")))
         time(launch, its, work)
         end = next(left)
         if isinstance(end, LaunchError):
@@ -181,7 +182,7 @@ def on_paper(
         return end
 
     monkeypatch.setattr(timer, "_time", launched)
-    monkeypatch.setattr(timer, "tried", lambda _check: FailedJobs(timer.store.folder, lambda _line: None))
+    monkeypatch.setattr(timer, "tried", lambda _check: FailedJobs(timer.kept.folder, lambda _line: None))
     return timer, kept
 
 
@@ -194,7 +195,7 @@ def test_a_finished_launch_is_kept_where_a_rank_of_the_next_is_killed(
 ) -> None:
     timer, kept = on_paper(tmp_path, monkeypatch, 0.9, KILLED, 0.0, 0.0)  # the third is the suspect alone
     timed, failed = timer.finish_without_failed(NOTHING_WRONG)
-    assert kept == [[], *[["launch-0.parquet"]] * 3]
+    assert kept == [[], *[["launch-0.0.json"]] * 3]
     assert not failed and {one.foreign_cpu_share for one in timed} == {0.0}
 
 
@@ -205,7 +206,7 @@ def test_of_a_finished_launch_the_samples_of_what_fails_later_do_not_count(
     timer.launch(timer.jobs)
     with pytest.raises(LaunchError):
         timer.launch(timer.jobs)
-    timer.store.discard()
+    timer.kept.discard_cut_off()
     timed, failed = timer.finish_without_failed(NOTHING_WRONG)
     assert not failed and {one.key for one in timed} == {job.key for job in jobs()}
     timer.jobs = [job for job in timer.jobs if job.key != "reduce"]
@@ -220,24 +221,23 @@ def test_that_a_launch_was_disturbed_is_known_also_where_its_folder_is_still_the
     with monkeypatch.context() as killed, suppress(KeyboardInterrupt):
         killed.setattr(shutil, "rmtree", interrupted)
         timer.launch(timer.jobs)
-    assert (timer.store.folder / "launch-0").is_dir()
-    timer.store.recover()
-    [launch] = timer.store.launches()
-    assert {(one.complete, one.disturbed, one.foreign_cpu_share) for one in launch} == {(True, True, 0.9)}
-    assert not (timer.store.folder / "launch-0").exists()
+    assert (timer.kept.folder / "launch-0.0").is_dir()
+    timer._recover()
+    [launch] = timer.kept.attempts()
+    assert (launch.complete, launch.disturbed, launch.foreign_cpu_share) == (True, True, 0.9)
+    assert not (timer.kept.folder / "launch-0.0").exists()
 
 
 def test_a_batch_is_finished_where_its_first_plan_is() -> None:
-    cut = [[timed("reduce", 3, planned=8, complete=False)], [timed("reduce", 5, planned=5, complete=False)]]
+    cut = [cut_off("reduce", 3, planned=8), cut_off("reduce", 5, planned=5)]
     assert missing(jobs(names=("reduce",)), cut[:1]) == {"reduce": 5}
     assert missing(jobs(names=("reduce",)), cut) == {}
-    nearly = [timed("reduce", 7, planned=8, complete=False)]
+    nearly = cut_off("reduce", 7, planned=8)
     assert missing(jobs(names=("reduce",)), [nearly]) == {"reduce": 2}  # one round alone has no repeat
 
 
-def timed(key: str, rounds: int, *, planned: int, complete: bool) -> TimedProgram:
-    return TimedProgram(
-        key=key, program=key, launch=0, repeats=1, cold_us=(1.0,), samples_us=(1.0,) * rounds,
-        slowest_rank=(0,) * rounds, oversubscribed=False, foreign_cpu_share=None, disturbed=False,
-        fingerprint="here", planned_rounds=planned, complete=complete,
-    )  # fmt: skip
+def cut_off(key: str, rounds: int, *, planned: int) -> KeptLaunch:
+    timed = TimedProgram(
+        key=key, program=key, launch=0, fingerprint="here", samples_us=(1.0,) * rounds, planned_rounds=planned
+    )
+    return KeptLaunch(rows=[asdict(timed)], complete=False)

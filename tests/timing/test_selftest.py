@@ -88,8 +88,8 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
 def test_declared_tiers_are_compared_with_timed_groups(tmp_path: Path) -> None:
     two_tiers = deployment(4).changed(tiers=(Tier(name="near", ranks=2), Tier(name="far", ranks=4)))
     partial = tmp_path / ".partial"
-    (partial / "tiers" / "launch-0").mkdir(parents=True)  # of a dead run
-    (partial / "tiers" / "launch-0.parquet").write_bytes(b"of a dead run")
+    (partial / "tiers").mkdir(parents=True)
+    (partial / "tiers" / "stamps.bin").write_bytes(b"of a dead run")
     checks = Selftest(deployment=two_tiers, backend=backend, folder=partial, progress=silent)  # type: ignore[arg-type]
     row = checks._tiers()
     assert row["outcome"] in ("pass", "fail")

@@ -1,6 +1,5 @@
 """From what ranks found to rows of the table steps; which of two launches is kept. Needs no ranks."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -115,8 +114,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
         rows = rows_of(
             plan(number), [entries, entries], next(left), "here", oversubscribed=False, told=Told()
         )
-        attempt = len(self._attempts(number))
-        (self.folder / f"launch-{number}.{attempt}.json").write_text(json.dumps(rows))
+        self.kept.keep(self.kept.work(number, self.kept.next_attempt(number)), rows)
 
     monkeypatch.setattr(launches._Batch, "_launch", one)
     training = Training(

@@ -153,7 +153,7 @@ def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_can
         monkeypatch.setattr(RuleJob, "write", MagicMock())
     batch = Path(OPTIONS["partial"]) / f"{name}-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)
-    (batch / "launch-0.parquet").touch()
+    (batch / "launch-0.0.json").touch()
     given = ("deployment", "partial", "code", *options.split())
     words = [word for option in given for word in (f"--{option}", OPTIONS[option])]
     outputs = [f"{table}={HERE / f'{table}.parquet'}" for table in TABLES]
@@ -179,7 +179,7 @@ def test_what_a_killed_run_had_put_away_is_settled_when_the_next_begins(
     partial, table = HERE / ".partial", HERE / "bench.parquet"
     batch = partial / f"bench-tp_mlp-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)
-    (batch / "launch-0.parquet").touch()
+    (batch / "launch-0.0.json").touch()
     table.touch()
     if not recorded:
         marker = records.INCOMPLETE / records.place_of(table).name
@@ -188,5 +188,5 @@ def test_what_a_killed_run_had_put_away_is_settled_when_the_next_begins(
     forget(partial, "bench-tp_mlp", [table])
     assert (partial / "written" / batch.name).exists()
     one_run.begin("local", pytest.fail)
-    assert [file.name for file in partial.rglob("*.parquet")] == ([] if recorded else ["launch-0.parquet"])
+    assert [file.name for file in partial.rglob("launch-*")] == ([] if recorded else ["launch-0.0.json"])
     assert batch.exists() is not recorded and not (partial / "written").exists()

@@ -1,7 +1,7 @@
 """Training launches: the arms of a model on real ranks, several launches, rows of the tables steps and stamps.
 
-Finished launches are kept (`timing/kept.py`) until the rule's tables are written: an interrupted run goes on where it
-stopped. A finalist that crashes, hangs or raises, alone too, is in no further launch. No torch here: ranks import it.
+Finished launches are kept (`timing/kept.py`) until the rule's tables are written: an interrupted run goes on where
+it stopped. A finalist that crashes, hangs or raises, alone too, is in no further launch. Only ranks import torch.
 """
 
 import hashlib

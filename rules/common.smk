@@ -91,7 +91,7 @@ if workflow.is_main_process:
 
 # What rules ask for that run ranks: the machine alone; of a cluster, a job on the deployment's nodes.
 RANKS = {"machine": 1, **PIPELINE.job_resources}
-THREADS = PIPELINE.job_threads or workflow.cores
+THREADS = RANKS.pop("threads", workflow.cores)
 
 TREE = "results/{deployment}"
 PROBLEM = f"{TREE}/problems/{{problem}}"

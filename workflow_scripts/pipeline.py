@@ -21,6 +21,7 @@ from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, NAMES, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
+from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.ways import FOLDER as WAYS
 from overlayccl_core.rewrites.rule import FOLDER as REWRITES
@@ -98,23 +99,9 @@ class Pipeline:
         )
 
     @property
-    def job_resources(self) -> dict[str, int | str]:
-        """What rules that run ranks ask Snakemake's executor for: a job with a launcher on each node, alone there.
-
-        Partition, account and time limits are the profile's. Nothing, where ranks start on this host.
-        """
-        if self.deployment.launcher == "here":
-            return {}
-        nodes = self.deployment.nodes
-        if nodes == 1:
-            return {"nodes": 1, "tasks": 1, "slurm_extra": "--exclusive"}
-        several = "--ntasks-per-node=1 --exclusive"
-        return {"nodes": nodes, "tasks": nodes, "mpi": "srun", "slurm_extra": several}
-
-    @property
-    def job_threads(self) -> int | None:
-        """Cores that such a rule asks for on a node; None: all of this host."""
-        return None if self.deployment.launcher == "here" else self.deployment.ranks_per_node
+    def job_resources(self) -> Mapping[str, int | str]:
+        """What rules that run ranks ask Snakemake's executor for, as the launcher says."""
+        return launcher_of(self.deployment).job_resources(self.deployment)
 
     @property
     def deployment_json(self) -> str:

@@ -26,6 +26,10 @@ class Launcher(Protocol):
     def refuses_here(self, deployment: Deployment) -> str:
         """Why no ranks can be started in this very process, though a run may be begun here; empty if they can."""
 
+    def job_resources(self, deployment: Deployment) -> Mapping[str, int | str]:
+        """What a job that runs ranks asks Snakemake's executor for; `threads`: cores on a node. Empty: this host is
+        enough, all of it. Partition, account and time limits are the profile's."""
+
     def doctor(self, deployment: Deployment, profile: Profile | None) -> list[dict[str, Any]]:
         """What the nodes have and lack: rows of check, ok, detail; `backend.host` of each that it asks. profile:
         where its jobs run."""

@@ -25,6 +25,11 @@ def refuses_here(_deployment: Deployment) -> str:
     return ""
 
 
+def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
+    """All of this host."""
+    return {}
+
+
 def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
     """There are no nodes besides this host."""
     return []

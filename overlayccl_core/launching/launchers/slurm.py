@@ -53,6 +53,15 @@ def refuses_here(deployment: Deployment) -> str:
     )
 
 
+def job_resources(deployment: Deployment) -> Mapping[str, int | str]:
+    """A job with a launcher on each node, alone there."""
+    nodes, cores = deployment.nodes, {"threads": deployment.ranks_per_node}
+    if nodes == 1:
+        return {**cores, "nodes": 1, "tasks": 1, "slurm_extra": "--exclusive"}
+    several = "--ntasks-per-node=1 --exclusive"
+    return {**cores, "nodes": nodes, "tasks": nodes, "mpi": "srun", "slurm_extra": several}
+
+
 def doctor(deployment: Deployment, profile: Profile | None) -> Rows:
     """The controller, the partition and its nodes; then one short job, which tells of a node."""
     if refuses(deployment):

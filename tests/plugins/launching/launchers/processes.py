@@ -37,6 +37,11 @@ def refuses_here(_deployment: Deployment) -> str:
     return ""
 
 
+def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
+    """All nodes are this host."""
+    return {}
+
+
 def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
     """There is nothing that may be missing."""
     return []

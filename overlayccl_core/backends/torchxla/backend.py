@@ -14,7 +14,12 @@ from typing import Any
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.torch_ranks import launching
 from overlayccl_core.backends.torchxla import node
-from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN, environment, environment_parts
+from overlayccl_core.backends.torchxla.environment import (
+    NUMERIC_TOKEN,
+    STANDIN,
+    environment,
+    environment_parts,
+)
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.launching import fingerprint as fingerprints
@@ -23,7 +28,7 @@ from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
 FRAMEWORK_ARMS = False  # DDP and FSDP are torch.distributed's
-NEURON, TPU, STANDIN = node.NEURON, "tpu", "standin"
+NEURON, TPU = node.NEURON, "tpu"
 NEEDS = {  # library -> what must be installed where its ranks run
     NEURON: ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla"),
     TPU: ("torch", "torch-xla", "libtpu"),

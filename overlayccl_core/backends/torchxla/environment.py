@@ -34,6 +34,7 @@ ALL = {
 # all but all_reduce are free of it. A deployment that measures the other way says so in its `environment`.
 NUMERIC_TOKEN = "DISABLE_NUMERIC_CC_TOKEN"
 UNCHAINED = {NUMERIC_TOKEN: "1"}
+STANDIN = "standin"  # the library in place of torch_xla, where that is not installed
 OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
     "neuron": {
         "PJRT_DEVICE": "NEURON",
@@ -48,7 +49,7 @@ OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
         **UNCHAINED,
     },
     "tpu": {"PJRT_DEVICE": "TPU", **UNCHAINED},
-    "standin": UNCHAINED,
+    STANDIN: UNCHAINED,
 }
 ZERO_OUTPUTS = "NEURON_EXTRACT_GRAPHS_ONLY"  # graphs are collected and never run: all that comes out is zero
 

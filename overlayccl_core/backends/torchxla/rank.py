@@ -16,8 +16,7 @@ from overlayccl_core.backends.rank import Members
 from overlayccl_core.backends.torch_ranks import driver
 from overlayccl_core.backends.torch_ranks.joining import Place, joined
 from overlayccl_core.backends.torch_ranks.rank import NEVER, TorchRank
-from overlayccl_core.backends.torchxla.backend import STANDIN
-from overlayccl_core.backends.torchxla.environment import ZERO_OUTPUTS
+from overlayccl_core.backends.torchxla.environment import STANDIN, ZERO_OUTPUTS
 from overlayccl_core.backends.torchxla.standin.install import install
 from overlayccl_core.measuring.frameworks import FrameworkArm
 

@@ -1,4 +1,4 @@
-"""`overlayccl summary`: what a run deploys and what that is worth, and how right the model was."""
+"""`overlayccl summary`: what to use after a run, on a screen; with --all every figure behind it."""
 
 import argparse
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from overlayccl_core.cli import deployed_table
-from overlayccl_core.cli.context import context
+from overlayccl_core.cli import deployed_table, verdicts
+from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_parts
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.asked import shortfalls
@@ -28,7 +28,7 @@ WIDEST = 100  # columns: a run ends with these tables, wherever it is watched
 def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser("summary", help="the results of the last run")
-    parser.add_argument("--all", action="store_true", help="every candidate of every Case, too")
+    parser.add_argument("--all", action="store_true", help="every arm, candidate and error of the cost model")
     parser.set_defaults(run=run)
 
 
@@ -41,29 +41,39 @@ def run(arguments: argparse.Namespace) -> int:
     problems = list(summary["problem"].unique(maintain_order=True))
     names = ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
     fidelity = pl.concat([table for name in names if (table := where.table(FIDELITY, name)) is not None])
-    tree = Tree(path=where.results, files=of_summary(where.results))
-    every = case_parts(summary) if arguments.all else ()
+    tree, probes = Tree(path=where.results, files=of_summary(where.results)), where.table(PROBES, "probes")
     screen = Console(width=min(console().width, WIDEST))
-    for part in (
-        *emulated(tree),
-        *deployed_table.model_parts(tree.worths),
-        *(deployed_table.case_parts(tree.deployed) if tree.deployed is not None else ()),
-    ):
-        screen.print(part, highlight=False)
-    for part in (*changed_text(tree, where.command()), *earlier_text(tree)):
-        screen.print(part, highlight=False)
-    for part in every:
-        console().print(part, highlight=False, soft_wrap=isinstance(part, str))
-    for part in (
-        *machine_parts(fidelity, where.table(PROBES, "probes")),
-        *disturbed(tree),
-        *of_nodes(tree),
-        *shortfalls(tree),
-        *spent_text(tree),
-        f"Files: {where.results}/deploy/*.py, what is deployed; {where.results}/report.html, all as a page.",
-    ):
+    if not arguments.all:
+        for part in verdicts.parts(tree, probes):
+            screen.print(part, highlight=False)
+    else:
+        for part in (
+            *emulated(tree),
+            *deployed_table.model_parts(tree.worths),
+            *(deployed_table.case_parts(tree.deployed) if tree.deployed is not None else ()),
+        ):
+            screen.print(part, highlight=False)
+        for part in case_parts(summary):
+            console().print(part, highlight=False, soft_wrap=isinstance(part, str))
+        for part in (
+            *machine_parts(fidelity, probes),
+            *disturbed(tree),
+            *of_nodes(tree),
+            *shortfalls(tree),
+            *spent_text(tree),
+        ):
+            screen.print(part, highlight=False)
+    for part in (*changed_text(tree, where.command()), *earlier_text(tree), *_more(where, arguments)):
         screen.print(part, highlight=False)
     return 0
+
+
+def _more(where: Context, arguments: argparse.Namespace) -> Iterator[str]:
+    """Where the rest is."""
+    yield f"Page: {where.results}/report.html. Modules: {where.results}/deploy/."
+    if not arguments.all:
+        options = where.command().partition("all")[2]
+        yield f"Every arm and Case, the cost model's errors, short measurements: overlayccl{options} summary --all"
 
 
 def changed_text(tree: Tree, command: str) -> Iterator[str]:

@@ -33,11 +33,16 @@ def warnings(worth: Worth) -> list[str]:
         said.append(
             f"The search added nothing here: what was chosen is {arm_label(mine.ran_as)}, which people write."
         )
+    return [*said, *quicker(worth), *_elsewhere(worth), *([DISTURBED] if worth.disturbed else [])]
+
+
+def quicker(worth: Worth) -> Iterator[str]:
+    """What is faster beyond noise than what was chosen, and was not chosen: it takes more memory, or came late."""
+    held = (worth.deployed and worth.deployed.peak_memory_bytes) or 0
     for one in worth.quicker:
-        more = (one.peak_memory_bytes or 0) > (mine.peak_memory_bytes or 0)
+        more = (one.peak_memory_bytes or 0) > held
         memory = f" with more memory ({mebibytes(one.peak_memory_bytes)})" if more else ""
-        said.append(f"{_first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast.")
-    return [*said, *_elsewhere(worth), *([DISTURBED] if worth.disturbed else [])]
+        yield f"{_first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast."
 
 
 def facts(worth: Worth, *, rival: bool = True) -> list[str]:

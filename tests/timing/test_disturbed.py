@@ -19,7 +19,7 @@ def _keep(kept: KeptLaunches, shares: list[float]) -> None:
     """Stands for the ranks: one more launch, of one Program, and the share of the CPU that strangers took."""
     attempt = kept.next_attempt()
     timed = TimedProgram(
-        key="reduce", program="reduce", launch=attempt, fingerprint="here", samples_us=(1.0, 1.0),
+        key="reduce", program="reduce", launch=attempt, fingerprint="here", repeats=1, samples_us=(1.0, 1.0),
         planned_rounds=2, foreign_cpu_share=shares[attempt], disturbed=shares[attempt] > 0.1,
     )  # fmt: skip
     kept.keep(kept.work(0, attempt), [asdict(timed)])

@@ -1,0 +1,123 @@
+"""The end of a run on one screen: the machine, each model's verdict, Cases that were timed alone, what to type."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import RenderableType
+from rich.table import Table
+
+from overlayccl_core.cli.render import NOTHING, ms, plain_table, times
+from overlayccl_core.measuring.arms import use_text
+from overlayccl_core.measuring.statistics import Ratio
+from overlayccl_core.report.blocks import count
+from overlayccl_core.report.disturbed import disturbed
+from overlayccl_core.report.emulated import emulated
+from overlayccl_core.report.measured import fingerprints_of
+from overlayccl_core.report.sentences import KNOWN, quicker
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.worth import Worth
+from overlayccl_core.tables.deployed import Use
+from overlayccl_core.tables.published import FOLDER
+
+Row = Mapping[str, Any]
+YES = {Use.FOUND: "YES, found", Use.KNOWN: "YES, known way"}
+LEGEND = (
+    "developer: one library call a tensor, at its fastest M. known way: the fastest that needs no search, at the "
+    "same or less memory; MiB of a rank. M: microbatches of a step. Ratios of step times with 95% intervals, from "
+    "{launches} after selection; {known}: a known way, chosen by measuring."
+)
+
+
+def parts(tree: Tree, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
+    """All of it. probes: tells whether ranks shared cores."""
+    yield from chain(emulated(tree), _machine(tree, probes))
+    if tree.worths:
+        yield _models(tree.worths)
+        launches = max(worth.launches for worth in tree.worths)
+        yield from (f"{worth.model}: {said}" for worth in tree.worths for said in quicker(worth))
+        yield LEGEND.format(launches=count(launches, "fresh launch", "fresh launches"), known=KNOWN)
+    if tree.deployed is not None:
+        alone = tree.deployed.filter(pl.col("trained_in").is_null())
+        if alone.height:
+            yield _alone(alone)
+        yield from _script(tree.path, tree.deployed)
+    yield from disturbed(tree)
+
+
+def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:
+    """What was measured, and what it is no measure of."""
+    for one in fingerprints_of(tree):
+        yield f"Measured on: {one}"
+    if probes is not None and probes["oversubscribed"].any():
+        yield "More ranks than cores: times contain the scheduler of the operating system. A test, not a cluster."
+
+
+def _models(worths: Sequence[Worth]) -> Table:
+    table = plain_table(None)
+    for header in ("model", "use deploy/?"):
+        table.add_column(header, no_wrap=header == "model")
+    for header in ("M", "step ms", "MiB", "over developer", "over the best known way"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for worth in worths:
+        table.add_row(worth.model, *_verdict(worth))
+    return table
+
+
+def _verdict(worth: Worth) -> tuple[str, ...]:
+    """Cells of a model behind its name."""
+    mine = worth.instead or worth.deployed
+    if mine is None:
+        return "NO: not timed in steps", *[NOTHING] * 5
+    memory = NOTHING if mine.peak_memory_bytes is None else f"{mine.peak_memory_bytes / 2**20:.1f}"
+    figures = str(mine.microbatches), ms(mine.step_us), memory
+    if worth.instead is not None:
+        return f"NO: {use_text(worth.instead.arm)}", *figures, NOTHING, NOTHING
+    over = KNOWN if worth.known else _times(worth.gain_over(worth.rival))
+    return (
+        YES[Use.KNOWN if worth.known else Use.FOUND],
+        *figures,
+        _times(worth.gain_over(worth.developer)),
+        over,
+    )
+
+
+def _times(ratio: Ratio | None) -> str:
+    return NOTHING if ratio is None else times(ratio)
+
+
+def _alone(deployed: pl.DataFrame) -> Table:
+    """A row for each Problem with Cases that no model trains."""
+    table = plain_table("Timed alone: one pass, no model")
+    for header in ("Problem", "Cases and directions", "found", "known way", "torch's own", "best gain"):
+        table.add_column(header, no_wrap=True, justify="left" if header == "Problem" else "right")
+    for (problem,), rows in deployed.group_by("problem", maintain_order=True):
+        uses = [Use(use) for use in rows["use"]]
+        found = rows.filter((pl.col("use") == Use.FOUND) & pl.col("instead").is_null())
+        best = found.drop_nulls("gain").sort("gain", descending=True).head(1).rows(named=True)
+        table.add_row(
+            str(problem),
+            str(rows.height),
+            *(str(uses.count(use)) for use in (Use.FOUND, Use.KNOWN, Use.FRAMEWORK)),
+            _gain(best[0]) if best else NOTHING,
+        )
+    return table
+
+
+def _gain(row: Row) -> str:
+    return times(Ratio(value=row["gain"], low=row["gain_low"], high=row["gain_high"]))
+
+
+def _script(folder: Path, deployed: pl.DataFrame) -> Iterator[str]:
+    """The lines for a training script: copy, import and connect, the way back."""
+    trained_first = deployed.sort(pl.col("trained_in").is_null(), maintain_order=True)
+    for row in trained_first.iter_rows(named=True):
+        file = folder / FOLDER / f"{row['problem']}.py"
+        if row["in_file"] is not None and file.exists():
+            yield f"In your script, after init_process_group:   cp {file} ."
+            yield f'  import {row["problem"]}; leave = {row["problem"]}.connect("{row["case"]}")'
+            yield "  OVERLAYCCL_PLAIN=1 runs the plain calls in place of the chosen ones. More: docs/deploying.md"
+            return
+    yield "deploy/ has no file: keep torch's own calls."

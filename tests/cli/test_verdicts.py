@@ -1,0 +1,59 @@
+"""The end of a run fits a screen and says what to use, over whom, and what to type."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from overlayccl_core.cli import verdicts
+from overlayccl_core.tables.deployed import DEPLOYED
+from tests.cli.test_deployed_table import lines, printed
+from tests.report.fixture_rows import row
+from tests.report.test_worth import beside, deployed, instead, rival, worth
+
+CASE = "tp_mlp/n4-m8-l8-256KiB-f32"
+
+
+def shown(*splits: Any) -> str:
+    """The row of a model."""
+    [line] = lines(printed([verdicts._models([worth(*splits)])]), "nano")
+    return line
+
+
+def test_a_find_has_its_gains_over_developer_and_over_the_known_way() -> None:
+    told = shown(deployed(8), rival(2, "hand_bundled", 1.3, 1.2, 1.4), beside(8, "developer", 2.0, 1.8, 2.2))
+    assert told == "nano YES, found 8 100 12.0 2.00 (1.80..2.20) 1.30 (1.20..1.40)"
+
+
+def test_where_something_else_is_faster_the_answer_is_no_and_names_it() -> None:
+    told = shown(deployed(1), instead(1, "ddp_25", 0.8, 0.7, 0.9))
+    assert told.startswith("nano NO: keep torch DDP (25") and told.endswith("- -")
+
+
+def test_a_known_way_is_no_gain_over_known_ways() -> None:
+    told = shown(deployed(1, ran_as="best_seed", needs_search=False), rival(1, "hand_bundled", 1.3, 1.2, 1.4))
+    assert told.startswith("nano YES, known way") and told.endswith("no search needed")
+
+
+def cases(*rows: dict[str, Any]) -> pl.DataFrame:
+    fixed = {"problem": "tp_mlp", "case": CASE, "arm": "finalist_1", "in_file": "a", "instead": None}
+    fixed |= {"trained_in": None, "use": "found"}
+    return pl.DataFrame([row(DEPLOYED, **(fixed | one)) for one in rows], schema=DEPLOYED.schema)
+
+
+def test_cases_without_a_model_have_a_row_for_each_problem() -> None:
+    found = {"gain": 1.5, "gain_low": 1.4, "gain_high": 1.6}
+    told = printed([verdicts._alone(cases(found, {"use": "known", "gain": 9.0}, {"use": "framework"}))])
+    assert lines(told, "tp_mlp") == ["tp_mlp 3 1 1 1 1.50 (1.40..1.60)"]
+
+
+@pytest.mark.parametrize("in_file", ["a", None])
+def test_what_to_type_names_a_file_that_is_there_and_its_case(tmp_path: Path, in_file: str | None) -> None:
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy/tp_mlp.py").touch()
+    said = list(verdicts._script(tmp_path, cases({"in_file": in_file})))
+    if in_file is None:
+        assert said == ["deploy/ has no file: keep torch's own calls."]
+    else:
+        assert said[0].endswith(f"cp {tmp_path}/deploy/tp_mlp.py .") and f'connect("{CASE}")' in said[1]

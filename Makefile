@@ -101,7 +101,7 @@ report: env ## one page of figures of the last run; TREES="results/a results/b":
 	$(BIN)/overlayccl report $(TREES)
 
 ARCHIVE := results/local.tar.zst
-paper: dev browser ## the figures of README.md and its picture, of one archive, which is verified first: ARCHIVE=... RUNS="results/..." (for ranges)
+paper: dev browser ## the figures of README.md and docs/figures.md, of one archive, which is verified first: ARCHIVE=... RUNS="results/..." (for ranges)
 	$(BIN)/python -m docs.paper $(ARCHIVE) --runs $(RUNS)
 
 clean: ## results and caches; the environment stays

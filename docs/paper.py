@@ -1,4 +1,4 @@
-"""The figures of README.md, of one archive: `make paper ARCHIVE=results/local.tar.zst RUNS="results/local ..."`.
+"""The figures of README.md and docs/figures.md, of one archive: `make paper ARCHIVE=local.tar.zst RUNS="TREE ..."`.
 
 The archive is verified first; nothing is written of one in which something is wrong. How right the cost model was
 is told as ranges over it and the folders of other finished runs, RUNS: one run says little of the next.
@@ -14,18 +14,18 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from overlayccl_core.archiving import packing
 from overlayccl_core.archiving.jobs import Job, jobs_of
 from overlayccl_core.archiving.said import NAME, Said
-from overlayccl_core.cli import verify
+from overlayccl_core.cli import verdicts, verify
 from overlayccl_core.cli.deployed_table import model_parts
 from overlayccl_core.cli.render import NOTHING, percent
 from overlayccl_core.cli.summary import WIDEST
@@ -36,10 +36,11 @@ from overlayccl_core.report.sentences import KNOWN
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.report.worth import Split, Worth
 from overlayccl_core.rule import targets
-from overlayccl_core.tables.atomic import write_bytes
+from overlayccl_core.tables.atomic import write_bytes, write_text
 from overlayccl_core.tables.fidelity import FIDELITY
 
-README, PICTURE = Path("README.md"), Path("docs/report.png")
+PAGES = Path("README.md"), Path("docs/figures.md")
+PICTURE = Path("docs/report.png")
 BLOCK = re.compile(r"(<!-- paper: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
 
@@ -109,6 +110,11 @@ def took(archive: Archive, _: str) -> Iterator[str]:
     yield f"The run took {busy_s / 60:.1f} minutes for {len(jobs)} jobs."
 
 
+def verdict(archive: Archive, _: str) -> Iterator[str]:
+    """What to use in each model, as a run ends with it."""
+    yield from ("```", *printed(verdicts.of_models(archive.tree.worths)), "```")
+
+
 def worth(archive: Archive, model: str) -> Iterator[str]:
     """What the run says of a model, as on the screen."""
     yield from ("```", *screen(archive.worth(model)), "```")
@@ -116,12 +122,17 @@ def worth(archive: Archive, model: str) -> Iterator[str]:
 
 def screen(of: Worth) -> Iterator[str]:
     """A model's part of `overlayccl summary`, without its legend."""
+    *parts, _legend = model_parts((of,))
+    yield from printed(parts)
+
+
+def printed(parts: Iterable[RenderableType]) -> Iterator[str]:
+    """Lines of a screen."""
     said = io.StringIO()
     console = Console(width=WIDEST, file=said, color_system=None, highlight=False)
-    *parts, _legend = model_parts((of,))
     for part in parts:
         console.print(part, highlight=False)
-    yield from (line.rstrip() for line in said.getvalue().rstrip().splitlines())
+    yield from (line.rstrip() for line in said.getvalue().strip("\n").splitlines())
 
 
 def reading(archive: Archive, model: str) -> Iterator[str]:
@@ -245,7 +256,7 @@ def _rows(header: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]
 
 
 BLOCKS: Mapping[str, Callable[[Archive, str], Iterator[str]]] = {
-    block.__name__: block for block in (source, took, worth, reading, outcomes, rightness)
+    block.__name__: block for block in (source, took, verdict, worth, reading, outcomes, rightness)
 }
 
 
@@ -273,7 +284,7 @@ def photograph(page: Path, picture: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write README.md's blocks and the picture. ValueError for an archive that they cannot be of."""
+    """Write the blocks and the picture. ValueError for an archive that they cannot be of."""
     parser = argparse.ArgumentParser(prog="python -m docs.paper", description=__doc__)
     parser.add_argument("archive", type=Path)
     parser.add_argument(
@@ -286,10 +297,11 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError(f"{verified}: figures are of an archive in which nothing is")
     with tempfile.TemporaryDirectory() as place:
         archive = opened(file, Path(place), verified, told.runs)
-        text = filled(README.read_text(), archive)
+        texts = {page: filled(page.read_text(), archive) for page in PAGES}
         photograph(archive.tree.path / "report.html", PICTURE)
-        write_bytes(README, text.encode())
-    print(f"{README}, {PICTURE}: of {file}")
+        for page, text in texts.items():
+            write_text(page, text)
+    print(f"{', '.join(map(str, PAGES))}, {PICTURE}: of {file}")
 
 
 if __name__ == "__main__":

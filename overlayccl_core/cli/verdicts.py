@@ -35,16 +35,21 @@ def parts(tree: Tree, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
     """All of it. probes: tells whether ranks shared cores."""
     yield from chain(emulated(tree), _machine(tree, probes))
     if tree.worths:
-        yield _models(tree.worths)
-        launches = max(worth.launches for worth in tree.worths)
-        yield from (f"{worth.model}: {said}" for worth in tree.worths for said in quicker(worth))
-        yield LEGEND.format(launches=count(launches, "fresh launch", "fresh launches"), known=KNOWN)
+        yield from of_models(tree.worths)
     if tree.deployed is not None:
         alone = tree.deployed.filter(pl.col("trained_in").is_null())
         if alone.height:
             yield _alone(alone)
         yield from _script(tree.path, tree.deployed)
     yield from disturbed(tree)
+
+
+def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
+    """A table of models, and what is faster at a price."""
+    yield _models(worths)
+    yield from (f"{worth.model}: {said}" for worth in worths for said in quicker(worth))
+    launches = max(worth.launches for worth in worths)
+    yield LEGEND.format(launches=count(launches, "fresh launch", "fresh launches"), known=KNOWN)
 
 
 def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:

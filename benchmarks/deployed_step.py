@@ -14,7 +14,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, label
-from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio, paired_ratio
@@ -35,7 +35,7 @@ def report(tree: Path = Path("results/local")) -> list[str]:
     """A line for each model and number of microbatches: ms of both, and the paired ratio with its 95% interval."""
     deployment = load(Path("config/deployments/local.yaml"))
     decided = {
-        path.name: Decided(
+        path.name: ProblemChoice(
             finalists=read(FINALISTS, path / "finalists.parquet"),
             choice=read(CHOICE, path / "choice.parquet"),
             module=(path / "chosen.py").read_text(),
@@ -54,7 +54,7 @@ def report(tree: Path = Path("results/local")) -> list[str]:
 
 
 def _compared(
-    model: Model, microbatches: int, deployment: Deployment, decided: dict[str, Decided]
+    model: Model, microbatches: int, deployment: Deployment, decided: dict[str, ProblemChoice]
 ) -> tuple[float, float, Ratio]:
     """Medians over launches of the median step, ms, and the ratio."""
     arms = Arms(model, deployment, backend_of(deployment), _rows(decided))
@@ -71,7 +71,7 @@ def _compared(
     return emitted, deployed, ratio
 
 
-def _rows(decided: dict[str, Decided]) -> Iterator[dict[str, Any]]:
+def _rows(decided: dict[str, ProblemChoice]) -> Iterator[dict[str, Any]]:
     """The developer's Programs, and the deployed ones as both arms."""
     for one in decided.values():
         for row in rows_of(one):

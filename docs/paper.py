@@ -24,7 +24,7 @@ from rich.console import Console, RenderableType
 
 from overlayccl_core.archiving import packing
 from overlayccl_core.archiving.jobs import Job, jobs_of
-from overlayccl_core.archiving.said import NAME, Said
+from overlayccl_core.archiving.manifest import NAME, Manifest
 from overlayccl_core.cli import verdicts, verify
 from overlayccl_core.cli.deployed_table import model_parts
 from overlayccl_core.cli.render import NOTHING, percent
@@ -34,7 +34,7 @@ from overlayccl_core.report.blocks import count, mebibytes, ms, times, worded
 from overlayccl_core.report.ranges import state
 from overlayccl_core.report.sentences import KNOWN
 from overlayccl_core.report.tree import Tree, trees_of
-from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.rule import targets
 from overlayccl_core.tables.atomic import write_bytes, write_text
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -54,7 +54,7 @@ class Archive:
 
     file: Path
     tree: Tree
-    said: Said
+    said: Manifest
     jobs: Sequence[Job]
     verified: str
     others: tuple[Tree, ...] = ()
@@ -70,7 +70,7 @@ class Archive:
 def opened(file: Path, place: Path, verified: str, others: Sequence[Path] = ()) -> Archive:
     """Unpack an archive below a folder. ValueError where it is none."""
     root = packing.unpack(file, place)
-    said = Said.loads((root / NAME).read_bytes())
+    said = Manifest.loads((root / NAME).read_bytes())
     files = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
     return Archive(
         file=file,
@@ -203,7 +203,7 @@ def _outcome(of: Worth) -> tuple[str, ...] | None:
     return (f"`{of.model}`", step, NOTHING if developer is None else times(developer), *beside, is_)
 
 
-def _beside(of: Worth, other: Split | None) -> str:
+def _beside(of: Worth, other: SplitRow | None) -> str:
     """A gain over a known way; none that reads as a find where what was chosen is such a way, too."""
     gain = of.gain_over(other)
     if gain is None or other is None:

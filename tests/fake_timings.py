@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.costmodel.features import Features, features
-from overlayccl_core.launching.told import Told
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.program import Program
 
@@ -49,7 +49,7 @@ def timing_columns(
         "oversubscribed": True,
         "foreign_cpu_share": 0.01,
         "disturbed": False,
-        **Told().columns,
+        **NodeReport().columns,
         "fingerprint": FINGERPRINT,
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog, loader
-from overlayccl_core.archiving.said import command_of, commit_of, configured
+from overlayccl_core.archiving.manifest import command_of, commit_of, configured
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment
@@ -79,7 +79,7 @@ class Pipeline:
     def said(
         self, overrides: Mapping[str, Any], alone: Iterable[str], tell: Callable[[str], None] = print
     ) -> str:
-        """What an archive says of the run (`archiving.said`). alone: the rules that have all nodes for them.
+        """What an archive says of the run (`archiving.manifest`). alone: the rules that have all nodes for them.
 
         tell: is told why there is no commit, if there is none.
         """

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from overlayccl_core import loader
 from overlayccl_core.archiving.content import CODE, PROJECT, files_of
-from overlayccl_core.archiving.findings import Check, Finding, Outcome
-from overlayccl_core.archiving.said import Said, commit_of
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding
+from overlayccl_core.archiving.manifest import Manifest, commit_of
 from overlayccl_core.digest import ROOT
 from overlayccl_core.project import home
 
 
-def code_in(folder: Path, about: Said) -> Iterator[Finding]:
+def code_in(folder: Path, about: Manifest) -> Iterator[Finding]:
     """Of each file whether it is this release's, to the byte: how Python reads one may stand in a comment.
 
     One that is not, or was taken out, is wrong where the archive says that it is of this very commit; else it is
@@ -32,9 +32,9 @@ def code_in(folder: Path, about: Said) -> Iterator[Finding]:
 
 def _as_here(name: str, file: Path, mine: Path, *, wrong: bool) -> Finding:
     if mine.is_file() and file.is_file() and mine.read_bytes() == file.read_bytes():
-        return Finding(check=Check.CODE, subject=name, outcome=Outcome.EXACT)
+        return Finding(check=Check.CODE, subject=name, outcome=CheckOutcome.EXACT)
     why = "it is not this release's: read it before you run it"
     if not file.is_file():
         why = "this release has it, and it was taken out: see what is without it before you run that"
-    outcome = Outcome.WRONG if wrong else Outcome.WITHIN
+    outcome = CheckOutcome.WRONG if wrong else CheckOutcome.WITHIN
     return Finding(check=Check.CODE, subject=name, outcome=outcome, message=why)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from overlayccl_core.archiving.findings import Outcome
+from overlayccl_core.archiving.findings import CheckOutcome
 from overlayccl_core.tables.calls import CALLS
 
 REL_TOLERANCE = 1e-6  # another processor sums in another order: the last digits of a fit
@@ -22,15 +22,15 @@ NUMBER = re.compile(
 )  # that is no whole one, in a text; its exponent has a sign, which that of a digest's `5000e002` has not
 
 
-def difference(made: Path, told: Path) -> tuple[Outcome, str]:
+def difference(made: Path, told: Path) -> tuple[CheckOutcome, str]:
     """How a file that was made again stands to that which was told."""
     if made.read_bytes() == told.read_bytes():
-        return Outcome.EXACT, ""
+        return CheckOutcome.EXACT, ""
     if made.suffix != ".parquet":
         a, b = (file.read_text() for file in (made, told))
         if made.suffix in TOLD and _texts_close(a, b):
-            return Outcome.WITHIN, EQUAL
-        return Outcome.WRONG, _lines(a.splitlines(), b.splitlines())
+            return CheckOutcome.WITHIN, EQUAL
+        return CheckOutcome.WRONG, _lines(a.splitlines(), b.splitlines())
     frames = (pl.read_parquet(file) for file in (made, told))
     if made.stem == CALLS.name:
         frames = (frame.drop(OF_ASKING) for frame in frames)
@@ -47,18 +47,18 @@ def _lines(made: list[str], told: list[str]) -> str:
     return f"line {row + 1}: {a[from_ : from_ + SHOWN]!r} comes out, {b[from_ : from_ + SHOWN]!r} is told"
 
 
-def frames_differ(made: pl.DataFrame, told: pl.DataFrame) -> tuple[Outcome, str]:
+def frames_differ(made: pl.DataFrame, told: pl.DataFrame) -> tuple[CheckOutcome, str]:
     """The same of two tables that are not the same to the byte."""
     if made.schema != told.schema or made.height != told.height:
         return (
-            Outcome.WRONG,
+            CheckOutcome.WRONG,
             f"{made.height} rows of {made.width} columns come out, {told.height} of {told.width} told",
         )
     for name in made.columns:
         if (row := _unequal(made[name], told[name])) is not None:
             a, b = (str(frame[name][row])[:SHOWN] for frame in (made, told))
-            return Outcome.WRONG, f"column {name}, row {row}: {a} comes out, {b} is told"
-    return Outcome.WITHIN, EQUAL
+            return CheckOutcome.WRONG, f"column {name}, row {row}: {a} comes out, {b} is told"
+    return CheckOutcome.WITHIN, EQUAL
 
 
 def _unequal(made: pl.Series, told: pl.Series) -> int | None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.again import Planned
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded, wrong
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded, wrong
+from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.archiving.rows import ArchivedJob, Odd
 from overlayccl_core.rule import ALL
 from overlayccl_core.tables.rule_job import RUNNER, RuleJob
@@ -35,8 +35,10 @@ def _looked_at(name: str, odd: Iterator[Odd]) -> Iterator[Finding]:
     found = list(odd)
     for one in found:
         if one.open:
-            yield Finding(check=Check.COMPLETE, subject=name, outcome=Outcome.COULD_NOT, message=one.message)
+            yield Finding(
+                check=Check.COMPLETE, subject=name, outcome=CheckOutcome.COULD_NOT, message=one.message
+            )
         else:
             yield wrong(Check.COMPLETE, name, one.message)
     if not found:
-        yield Finding(check=Check.COMPLETE, subject=name, outcome=Outcome.EXACT)
+        yield Finding(check=Check.COMPLETE, subject=name, outcome=CheckOutcome.EXACT)

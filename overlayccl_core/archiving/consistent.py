@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.longrun import LONG_STEPS
@@ -37,7 +37,7 @@ def consistent(tree: Path, machine: str) -> Iterator[Finding]:
 
 def _found(subject: str, odd: Iterator[str]) -> Iterator[Finding]:
     why = next(odd, "")
-    outcome = Outcome.WRONG if why else Outcome.EXACT
+    outcome = CheckOutcome.WRONG if why else CheckOutcome.EXACT
     yield Finding(check=Check.CONSISTENT, subject=subject, outcome=outcome, message=why)
 
 

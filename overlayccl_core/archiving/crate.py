@@ -18,7 +18,7 @@ from rocrate.model import ComputerLanguage, ContextEntity, SoftwareApplication
 from rocrate.rocrate import ROCrate
 
 from overlayccl_core.archiving.jobs import Job
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.manifest import Manifest
 
 NAME = "ro-crate-metadata.json"
 VERSION = "1.1"  # of RO-Crate: that of the profiles
@@ -54,7 +54,7 @@ def held(data: bytes) -> Held:
     return Held(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
 
 
-def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Said) -> bytes:
+def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> bytes:
     """The text of `ro-crate-metadata.json`; a function of what is given alone."""
     crate = ROCrate(version=VERSION)
     crate.metadata.extra_terms.update(TERMS)
@@ -129,7 +129,7 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Said) -> byte
     return (json.dumps(crate.metadata.generate(), indent=1, sort_keys=True) + "\n").encode()
 
 
-def _workflow(crate: ROCrate, files: Mapping[str, Held], said: Said) -> Any:
+def _workflow(crate: ROCrate, files: Mapping[str, Held], said: Manifest) -> Any:
     language = crate.add(
         ComputerLanguage(
             crate,

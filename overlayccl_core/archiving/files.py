@@ -6,10 +6,10 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from overlayccl_core.archiving.again import Planned
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, wrong
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, wrong
 from overlayccl_core.archiving.jobs import Job
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.manifest import Manifest
+from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.probing import PROBE_CALLS
 from overlayccl_core.tables.remake import RESULTS
@@ -19,7 +19,7 @@ OF_JOB = re.compile(r"([\w.+@-]+)\.(?:log|tsv)|([\w.+@-]+)\.failure-\d+/(?:launc
 OF_MODEL = re.compile(r"([0-9a-f]{64})(?:\.asked-[0-9a-f]{8})?\.json")
 
 
-def files(folder: Path, about: Said, plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
+def files(folder: Path, about: Manifest, plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
     """Of each file of the tree that no job of this run made or read."""
     made = {name for of in (plan, jobs) for job in of for name in job.outputs}
     logged = {*_logged(plan), *_logged(jobs)}
@@ -48,7 +48,7 @@ def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> F
         why = "no search that is here asked for it: what it says is taken as said"
     else:
         return wrong(Check.FILES, str(name), "no job made it")
-    outcome = Outcome.EXACT if known else Outcome.COULD_NOT
+    outcome = CheckOutcome.EXACT if known else CheckOutcome.COULD_NOT
     return Finding(check=Check.FILES, subject=str(name), outcome=outcome, message="" if known else why)
 
 

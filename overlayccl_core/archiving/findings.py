@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """Of one thing that was looked at."""
 
     EXACT = "exact"
@@ -51,13 +51,13 @@ class Finding:
 
     check: Check
     subject: str
-    outcome: Outcome
+    outcome: CheckOutcome
     message: str = ""
 
 
 def wrong(check: Check, subject: str, message: str) -> Finding:
     """Something that is not as it is said to be."""
-    return Finding(check=check, subject=subject, outcome=Outcome.WRONG, message=message)
+    return Finding(check=check, subject=subject, outcome=CheckOutcome.WRONG, message=message)
 
 
 def guarded(check: Check, subject: str, found: Iterator[Finding]) -> Iterator[Finding]:

@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from overlayccl_core.archiving import crate, packing, said
+from overlayccl_core.archiving import crate, manifest, packing
 from overlayccl_core.archiving.content import content_of
 from overlayccl_core.archiving.jobs import Job, jobs_of
 from overlayccl_core.archiving.leaks import refuse_leaks
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.packing import Content, Link
-from overlayccl_core.archiving.said import Said
 from overlayccl_core.tables.remake import RESULTS
 from overlayccl_core.tables.sidecar import sha256_of
 
 SUMS = "sha256sums.txt"
 HOW = "HOW-TO-CHECK.md"
-ADDED = (said.NAME, HOW, crate.NAME, SUMS)  # what stands in an archive besides the files that it is of
+ADDED = (manifest.NAME, HOW, crate.NAME, SUMS)  # what stands in an archive besides the files that it is of
 
 
-def make(tree: Path, target: Path, about: Said, root: Path = Path()) -> str:
+def make(tree: Path, target: Path, about: Manifest, root: Path = Path()) -> str:
     """Write the archive of `results/<tree>`; what it is, in one line. ValueError: a secret in it, or no records."""
     content = content_of(tree, root)
     jobs = jobs_in(content, root, about)
@@ -28,7 +28,7 @@ def make(tree: Path, target: Path, about: Said, root: Path = Path()) -> str:
     return f"{target}: {len(content)} files, {size / 1e6:.1f} MB, sha256 {sha256_of(target)}"
 
 
-def folder_of(about: Said) -> str:
+def folder_of(about: Manifest) -> str:
     """The one folder that an archive unpacks to."""
     return f"overlayccl-{about.tree}"
 
@@ -38,13 +38,13 @@ def when(jobs: list[Job]) -> int:
     return int(max(job.ended for job in jobs))
 
 
-def jobs_in(content: Mapping[str, object], root: Path, about: Said) -> list[Job]:
+def jobs_in(content: Mapping[str, object], root: Path, about: Manifest) -> list[Job]:
     """The jobs that made the files of the tree."""
     files = (name for name in content if Path(name).is_relative_to(Path(RESULTS, about.tree)))
     return jobs_of(root, files, about.measuring, about.nodes)
 
 
-def with_manifest(content: Content, jobs: list[Job], about: Said) -> dict[str, Path | bytes | Link]:
+def with_manifest(content: Content, jobs: list[Job], about: Manifest) -> dict[str, Path | bytes | Link]:
     """All that an archive holds. ValueError: nothing tells how its tables were made, or by what."""
     if not jobs:
         raise ValueError(
@@ -54,7 +54,7 @@ def with_manifest(content: Content, jobs: list[Job], about: Said) -> dict[str, P
         )
     if lacking := {crate.WORKFLOW, *(job.script for job in jobs)} - set(content):
         raise ValueError(f"not there, though it is said to have made tables: {min(lacking) or 'a script'}")
-    whole: dict[str, Path | bytes | Link] = {**content, said.NAME: about.dumps(), HOW: _how(about)}
+    whole: dict[str, Path | bytes | Link] = {**content, manifest.NAME: about.dumps(), HOW: _how(about)}
     sums = {name: crate.held(_bytes(what)) for name, what in whole.items() if not isinstance(what, Link)}
     whole[crate.NAME] = crate.crate_of(sums, jobs, about)
     sums[crate.NAME] = crate.held(_bytes(whole[crate.NAME]))
@@ -66,7 +66,7 @@ def _bytes(what: Path | bytes | Link) -> bytes:
     return what.read_bytes() if isinstance(what, Path) else bytes(what)  # type: ignore[arg-type]  # no Link comes here
 
 
-def _how(about: Said) -> bytes:
+def _how(about: Manifest) -> bytes:
     plan = about.command.replace("snakemake ", "snakemake -n ", 1)
     return f"""# {about.tree}
 

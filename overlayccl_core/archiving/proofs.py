@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, wrong
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, wrong
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction, Problem
@@ -67,7 +67,7 @@ def _proven(problem: Problem, rows: pl.DataFrame) -> Iterator[Finding]:
             why = f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}"
             yield wrong(Check.PROOFS, subject, why)
         else:
-            yield Finding(check=Check.PROOFS, subject=subject, outcome=Outcome.EXACT)
+            yield Finding(check=Check.PROOFS, subject=subject, outcome=CheckOutcome.EXACT)
 
 
 def _is(row: dict[str, Any], *digests: str) -> bool:

@@ -13,7 +13,7 @@ from overlayccl_core.configuration import deployment as deployments
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.decided import Decided
+from overlayccl_core.evidence.choices import ProblemChoice
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.rule_job import RuleJob
@@ -61,9 +61,9 @@ class ArchivedJob:
     def rows(self, table: Table, of: str = "") -> list[Row]:
         return list(self.table(table, of).iter_rows(named=True))
 
-    def decided(self) -> dict[str, Decided]:
+    def decided(self) -> dict[str, ProblemChoice]:
         return {
-            problem: Decided(
+            problem: ProblemChoice(
                 finalists=self.table(FINALISTS, problem),
                 choice=self.table(CHOICE, problem),
                 module=self.file("chosen", problem).read_text(),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.said import NAME
+from overlayccl_core.archiving.manifest import NAME
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import PROPOSER
 from overlayccl_core.search.proposer import asks

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.archiving import again, make, packing, said
+from overlayccl_core.archiving import make, manifest, packing, replay
 from overlayccl_core.archiving.code_in import code_in
 from overlayccl_core.archiving.complete import complete
 from overlayccl_core.archiving.consistent import consistent
 from overlayccl_core.archiving.content import content_of
 from overlayccl_core.archiving.files import files
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded
 from overlayccl_core.archiving.findings import wrong as _wrong
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.packing import Link
 from overlayccl_core.archiving.proofs import proofs
-from overlayccl_core.archiving.said import Said
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.remake import RESULTS
 from overlayccl_core.tables.rows import TableError
@@ -35,13 +35,13 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
     with tempfile.TemporaryDirectory() as place:
         try:
             folder = packing.unpack(archive, Path(place, "archive"))
-            about = Said.loads((folder / said.NAME).read_bytes())
+            about = Manifest.loads((folder / manifest.NAME).read_bytes())
         except (ValueError, OSError) as error:
             yield _wrong(Check.BYTES, archive.name, str(error))
             return
-        command = list(guarded(Check.CONFIGURATION, said.NAME, _command(folder, about)))
+        command = list(guarded(Check.CONFIGURATION, manifest.NAME, _command(folder, about)))
         yield from command
-        wrongly = any(one.outcome is Outcome.WRONG for one in command)
+        wrongly = any(one.outcome is CheckOutcome.WRONG for one in command)
         progress(f"{archive.name}: {about.tree}" + ("" if wrongly else f", made by {about.command}"))
         content = content_of(Path(RESULTS, about.tree), folder, folder)
         jobs = make.jobs_in(content, folder, about)
@@ -58,31 +58,33 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
         yield from guarded(Check.PROOFS, about.tree, proofs(folder / RESULTS / about.tree))
         progress("what needs no ranks, again")
         try:
-            plan, without = again.planned(folder, about)
+            plan, without = replay.planned(folder, about)
         except ValueError as error:
             yield _wrong(Check.CONFIGURATION, archive.name, str(error))
             return
         yield from without
         same = []
-        for finding, job in again.told(folder, plan, jobs):
+        for finding, job in replay.told(folder, plan, jobs):
             yield finding
-            if job is not None and finding.outcome is not Outcome.COULD_NOT:
+            if job is not None and finding.outcome is not CheckOutcome.COULD_NOT:
                 same.append(job)
         yield from complete(folder, same)
         yield from consistent(folder / RESULTS / about.tree, about.machine)
         yield from guarded(Check.FILES, about.tree, files(folder, about, plan, jobs))
         yield from guarded(Check.CODE, about.tree, code_in(folder, about))
-        yield from again.made_again(folder, Path(place, "again"), same, workers)
+        yield from replay.made_again(folder, Path(place, "again"), same, workers)
 
 
-def _command(folder: Path, about: Said) -> Iterator[Finding]:
+def _command(folder: Path, about: Manifest) -> Iterator[Finding]:
     """What is said to make all of it follows from the configuration that is said. Somebody will type it."""
-    command = said.command_of(about.profile, about.config, folder)
+    command = manifest.command_of(about.profile, about.config, folder)
     if command != about.command:
         why = f"it says {about.command!r} where its configuration says {command!r}"
-        yield _wrong(Check.CONFIGURATION, f"{said.NAME}: command", why)
+        yield _wrong(Check.CONFIGURATION, f"{manifest.NAME}: command", why)
     else:
-        yield Finding(check=Check.CONFIGURATION, subject=f"{said.NAME}: command", outcome=Outcome.EXACT)
+        yield Finding(
+            check=Check.CONFIGURATION, subject=f"{manifest.NAME}: command", outcome=CheckOutcome.EXACT
+        )
 
 
 def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[Finding]:
@@ -101,7 +103,7 @@ def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[F
         elif sums.get(name) != sha256:
             yield _wrong(Check.MANIFEST, name, f"its sha256 is not that in {make.SUMS}: it was changed")
         else:
-            yield Finding(check=Check.MANIFEST, subject=name, outcome=Outcome.EXACT)
+            yield Finding(check=Check.MANIFEST, subject=name, outcome=CheckOutcome.EXACT)
     for name in sorted(set(sums) - set(whole)):
         yield _wrong(Check.MANIFEST, name, f"{make.SUMS} names it, and it is not here")
 
@@ -113,7 +115,7 @@ def _sums(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _bytes(
-    archive: Path, folder: Path, whole: dict[str, Path | bytes | Link], when: int, about: Said
+    archive: Path, folder: Path, whole: dict[str, Path | bytes | Link], when: int, about: Manifest
 ) -> Finding:
     """Packing the same files gives the same bytes."""
     mine = hashlib.sha256()
@@ -125,12 +127,12 @@ def _bytes(
         return _wrong(Check.BYTES, archive.name, "packing these files does not give this archive")
     if about.zstandard != packing.ZSTANDARD:
         why = f"equal before compression; that is of Zstandard {about.zstandard}, here is {packing.ZSTANDARD}"
-        return Finding(check=Check.BYTES, subject=archive.name, outcome=Outcome.WITHIN, message=why)
+        return Finding(check=Check.BYTES, subject=archive.name, outcome=CheckOutcome.WITHIN, message=why)
     target = folder.parent / archive.name
     packing.pack(whole, make.folder_of(about), when, target)
     if target.read_bytes() != archive.read_bytes():
         return _wrong(Check.BYTES, archive.name, "its compression is not that of these files")
-    return Finding(check=Check.BYTES, subject=archive.name, outcome=Outcome.EXACT)
+    return Finding(check=Check.BYTES, subject=archive.name, outcome=CheckOutcome.EXACT)
 
 
 class _Into:
@@ -144,7 +146,7 @@ class _Into:
         return len(data)
 
 
-def _tables(folder: Path, about: Said) -> Iterator[Finding]:
+def _tables(folder: Path, about: Manifest) -> Iterator[Finding]:
     """Every table by its schema and its sidecar; what it was made of is what is here."""
     known = {table.name: table for table in TABLES}
     for path in sorted((folder / RESULTS / about.tree).rglob("*.parquet")):
@@ -162,7 +164,7 @@ def _tables(folder: Path, about: Said) -> Iterator[Finding]:
         if changed:
             yield _wrong(Check.TABLES, name, f"it was made of another {changed[0]} than the one here")
         else:
-            yield Finding(check=Check.TABLES, subject=name, outcome=Outcome.EXACT)
+            yield Finding(check=Check.TABLES, subject=name, outcome=CheckOutcome.EXACT)
 
 
 def _is(file: Path, sha256: str) -> bool:

@@ -20,7 +20,7 @@ from pydantic import Field
 from overlayccl_core.asking import claude_errors, claude_form
 from overlayccl_core.asking.claude_errors import Failure, UnusableStream
 from overlayccl_core.asking.clean import secrets
-from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, Request, Usage
+from overlayccl_core.asking.conversation import Answer, NoAnswer, ReplyOutcome, Request, Usage
 from overlayccl_core.configuration.fields import Fields
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Claude:
     def answer(self, request: Request, *, purpose: str) -> Answer:
         """The answer, whole or cut at the longest, or a refusal. NoAnswer where there is none."""
         if said := _lacks():
-            raise NoAnswer(said, outcome=Outcome.NO_KEY, usage=Usage(), final=True)
+            raise NoAnswer(said, outcome=ReplyOutcome.NO_KEY, usage=Usage(), final=True)
         began = self.clock()
         for number in range(1, self.settings.tries + 1):
             got = self._try(request)

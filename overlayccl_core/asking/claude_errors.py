@@ -14,7 +14,7 @@ from typing import Any
 
 from overlayccl_core.asking.claude_form import usage_so_far
 from overlayccl_core.asking.clean import one_line
-from overlayccl_core.asking.conversation import NoAnswer, Outcome, Usage
+from overlayccl_core.asking.conversation import NoAnswer, ReplyOutcome, Usage
 
 NOTHING = Usage()
 _BUSY = (408, 409, 429)  # and all from 500 on
@@ -64,7 +64,7 @@ def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool
         return _lost(error, usage, hidden)
     said = _said(error, hidden)
     text = f"Claude's answer has not the form of one ({type(error).__name__} {said}): is ANTHROPIC_BASE_URL right"
-    return Failure(NoAnswer(text, outcome=Outcome.MALFORMED, usage=usage, again=True))
+    return Failure(NoAnswer(text, outcome=ReplyOutcome.MALFORMED, usage=usage, again=True))
 
 
 def no_client(error: Exception, hidden: Iterable[str]) -> str:
@@ -83,9 +83,9 @@ def _not_sent(error: Exception, hidden: tuple[str, ...]) -> Failure:
     if isinstance(error, anthropic.APIConnectionError):
         said = one_line(error.__cause__ or error, hidden)
         text = f"Claude cannot be reached ({said}): is there a network, is ANTHROPIC_BASE_URL right"
-        return Failure(NoAnswer(text, outcome=Outcome.OVERLOADED, usage=NOTHING), busy=True)
+        return Failure(NoAnswer(text, outcome=ReplyOutcome.OVERLOADED, usage=NOTHING), busy=True)
     text = no_client(error, hidden)
-    return Failure(NoAnswer(text, outcome=Outcome.FAILED, usage=NOTHING, final=True))
+    return Failure(NoAnswer(text, outcome=ReplyOutcome.FAILED, usage=NOTHING, final=True))
 
 
 def gave_up(error: NoAnswer, tries: int, seconds: float) -> NoAnswer:
@@ -103,18 +103,18 @@ def _of_status(status: int, headers: Mapping[str, str], said: str) -> Failure:
     # An error that comes as an event of a stream has the status 200: the service was fine and is now too busy.
     if status in _BUSY or status >= 500 or status < 300:
         text = f"Claude is busy or out of order: {status} ({said})"
-        error = NoAnswer(text, outcome=Outcome.OVERLOADED, usage=NOTHING)
+        error = NoAnswer(text, outcome=ReplyOutcome.OVERLOADED, usage=NOTHING)
         return Failure(error, busy=headers.get("x-should-retry") != "false", wait_s=retry_after_s(headers))
     final = status in _FINAL or status < 400
     mend = _REDIRECT if status < 400 else _MENDS.get(status, "see what it says")
     text = f"Claude says no: {status} ({said}): {mend}"
-    return Failure(NoAnswer(text, outcome=Outcome.REJECTED, usage=NOTHING, final=final))
+    return Failure(NoAnswer(text, outcome=ReplyOutcome.REJECTED, usage=NOTHING, final=final))
 
 
 def _lost(error: BaseException, usage: Usage | None, hidden: tuple[str, ...]) -> Failure:
     said = _said(error, hidden) or type(error).__name__
     text = f"Claude's answer got lost on its way ({said}): try again, or raise `request_seconds`"
-    return Failure(NoAnswer(text, outcome=Outcome.LOST, usage=usage, again=True))
+    return Failure(NoAnswer(text, outcome=ReplyOutcome.LOST, usage=usage, again=True))
 
 
 def _said(error: object, hidden: tuple[str, ...]) -> str:

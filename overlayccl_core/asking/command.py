@@ -19,7 +19,7 @@ from overlayccl_core.asking.conversation import (
     Answer,
     MadeBy,
     NoAnswer,
-    Outcome,
+    ReplyOutcome,
     Request,
     Stop,
     ToolCall,
@@ -87,7 +87,9 @@ class Command:
         try:
             return _answer(_said(text, hidden), request)
         except (ValueError, RecursionError) as error:
-            raise self._failed(f"writes no answer ({one_line(error, hidden)})", Outcome.MALFORMED) from None
+            raise self._failed(
+                f"writes no answer ({one_line(error, hidden)})", ReplyOutcome.MALFORMED
+            ) from None
 
     def _output(self, given: bytes, hidden: Iterable[str]) -> bytes:
         """What the program writes, if it ends well and in time."""
@@ -148,7 +150,9 @@ class Command:
                     raise self._failed(f"takes longer than {self.seconds:g} s: give it more seconds")
         return bytes(output), bytes(errors)
 
-    def _failed(self, said: str, outcome: Outcome = Outcome.FAILED, *, final: bool = False) -> NoAnswer:
+    def _failed(
+        self, said: str, outcome: ReplyOutcome = ReplyOutcome.FAILED, *, final: bool = False
+    ) -> NoAnswer:
         words = one_line(" ".join(self.words), secrets())
         return NoAnswer(f"command {words!r} {said}", outcome=outcome, final=final)
 

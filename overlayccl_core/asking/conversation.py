@@ -162,7 +162,7 @@ class Answer:
         return Assistant(text=self.text, calls=self.calls, opaque=self.opaque)
 
 
-class Outcome(StrEnum):
+class ReplyOutcome(StrEnum):
     """Why nothing came back that can be used."""
 
     ASKED = "asked"  # sent, and no more is known: the run was killed
@@ -190,7 +190,7 @@ class NoAnswer(Exception):
         self,
         message: str,
         *,
-        outcome: Outcome,
+        outcome: ReplyOutcome,
         usage: Usage | None = None,
         final: bool = False,
         again: bool = False,

@@ -12,7 +12,7 @@ from overlayccl_core.asking.conversation import (
     LanguageModel,
     MadeBy,
     NoAnswer,
-    Outcome,
+    ReplyOutcome,
     Request,
     Stop,
     Usage,
@@ -34,7 +34,7 @@ class Call:
     made_by: MadeBy | None
     model: str
     digest: str
-    outcome: Stop | Outcome
+    outcome: Stop | ReplyOutcome
     recorded: bool
     usage: Usage | None
     usd: float | None
@@ -93,7 +93,7 @@ class Ledger:
         try:
             record = self._records.find(request.digest)
         except ValueError as error:
-            raise self._refused(blank, str(error), Outcome.DAMAGED) from None
+            raise self._refused(blank, str(error), ReplyOutcome.DAMAGED) from None
         if record is None or record.answer is None:
             return None
         self._count(replace(record, purpose=blank.purpose, style=blank.style, seconds=None), recorded=True)
@@ -134,7 +134,7 @@ class Ledger:
                 blank,
                 f"{FILE} has no price of the model {request.model!r}, so max_usd cannot hold: add it under "
                 "`models`, with its date and source, or leave max_usd out",
-                Outcome.UNPRICED,
+                ReplyOutcome.UNPRICED,
             )
         with self._alone():
             if most is not None and self._max_usd is not None and request.model:
@@ -146,13 +146,13 @@ class Ledger:
         try:
             spent = self._spent()
         except ValueError as error:
-            raise self._refused(blank, str(error), Outcome.DAMAGED) from None
+            raise self._refused(blank, str(error), ReplyOutcome.DAMAGED) from None
         if spent + most > max_usd:
             raise self._refused(
                 blank,
                 f"max_usd: {spent:.4f} of {max_usd:.2f} USD are spent in this results tree, and this call may cost "
                 f"{most:.4f}: set it to {spent + most:.2f} or more, or go on with what is recorded",
-                Outcome.CEILING,
+                ReplyOutcome.CEILING,
             )
 
     def _settle(self, reserved: Path | None, record: Record) -> None:
@@ -173,7 +173,7 @@ class Ledger:
             purpose=purpose,
             style=style,
             request=request.to_json(),
-            outcome=Outcome.ASKED,
+            outcome=ReplyOutcome.ASKED,
             answer=None,
             usage=None,
             usd=None,
@@ -196,7 +196,7 @@ class Ledger:
             usd=usd,
         )
 
-    def _refused(self, blank: Record, message: str, outcome: Outcome) -> NoAnswer:
+    def _refused(self, blank: Record, message: str, outcome: ReplyOutcome) -> NoAnswer:
         """The reason for not asking at all."""
         self._count(replace(blank, outcome=outcome, usd=0.0, message=message), recorded=False)
         return NoAnswer(message, outcome=outcome, usage=Usage(), final=True)

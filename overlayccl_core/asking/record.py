@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from overlayccl_core.asking.conversation import Answer, MadeBy, Outcome, Stop, Usage, digests
+from overlayccl_core.asking.conversation import Answer, MadeBy, ReplyOutcome, Stop, Usage, digests
 from overlayccl_core.tables.atomic import write_bytes
 
 FORMAT = "overlayccl call 1"
@@ -39,7 +39,7 @@ class Record:
     purpose: str
     style: str
     request: Mapping[str, Any]
-    outcome: Stop | Outcome
+    outcome: Stop | ReplyOutcome
     answer: Answer | None
     usage: Usage | None
     usd: float | None
@@ -51,7 +51,7 @@ class Record:
             raise ValueError(f"its format must be {FORMAT!r} (got {self.format!r})")
         if (self.prompt_digest, self.digest) != digests(self.request):
             raise ValueError("its digests are not those of its request: somebody changed one of them")
-        if (self.answer is None) != isinstance(self.outcome, Outcome):
+        if (self.answer is None) != isinstance(self.outcome, ReplyOutcome):
             raise ValueError(f"outcome {self.outcome} and the answer do not go together")
         if self.usd is not None and not 0 <= self.usd < inf:
             raise ValueError(f"usd must be a number from 0 on (got {self.usd})")

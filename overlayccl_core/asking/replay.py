@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from overlayccl_core.asking.clean import one_line
-from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, Request, Usage, User
+from overlayccl_core.asking.conversation import Answer, NoAnswer, ReplyOutcome, Request, Usage, User
 from overlayccl_core.asking.record import FOLDER, Record, Records
 
 
@@ -29,7 +29,7 @@ class Replay:
         try:
             records = self._by_prompt.get(request.prompt_digest, ())
         except ValueError as error:
-            raise NoAnswer(str(error), outcome=Outcome.DAMAGED, usage=Usage(), final=True) from None
+            raise NoAnswer(str(error), outcome=ReplyOutcome.DAMAGED, usage=Usage(), final=True) from None
         for record in sorted(records, key=lambda one: one.digest != request.digest):
             if record.answer is not None:
                 return record.answer
@@ -47,7 +47,7 @@ class Replay:
         return found
 
     def _miss(self, message: str, *, final: bool = False) -> NoAnswer:
-        return NoAnswer(message, outcome=Outcome.NOT_RECORDED, usage=Usage(), final=final)
+        return NoAnswer(message, outcome=ReplyOutcome.NOT_RECORDED, usage=Usage(), final=final)
 
 
 def _first_line(request: Request) -> str:

@@ -122,7 +122,7 @@ def _tiles(data: list[Any]) -> TilesOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RankOutput:
     """What a rank tells of an output: all elements; or one copy of them, the farthest from it, a digest of all."""
 
     value: NDArray[Any]
@@ -130,12 +130,12 @@ class Told:
     bits: int = 0
 
 
-def told(x: NDArray[Any], tiles: Tiles | None) -> Told:
+def told(x: NDArray[Any], tiles: Tiles | None) -> RankOutput:
     """Of an output [elements]; one that has not the size of its tiles is told as it is."""
     if tiles is None or len(x) != tiles.large:
-        return Told(value=x)
+        return RankOutput(value=x)
     first, farthest = tiles.fold(x)
-    return Told(value=first, farthest=farthest, bits=bits(x))
+    return RankOutput(value=first, farthest=farthest, bits=bits(x))
 
 
 def observed(outputs: Values, tiles: TilesOf) -> Observed:
@@ -148,7 +148,7 @@ def observed(outputs: Values, tiles: TilesOf) -> Observed:
     )
 
 
-def write_seen(folder: Path, index: int, rank: int, outputs: Mapping[Port, Told]) -> None:
+def write_seen(folder: Path, index: int, rank: int, outputs: Mapping[Port, RankOutput]) -> None:
     """Write what trial `index` gave on a rank."""
     arrays: dict[str, Any] = {}
     for port, one in outputs.items():

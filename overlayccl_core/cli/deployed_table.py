@@ -15,7 +15,7 @@ from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.report.passes import untrained_text
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, facts, warnings
-from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import Part
 
@@ -76,7 +76,7 @@ def _ways(worth: Worth) -> Table:
     return table
 
 
-def _name(one: Split, used: bool) -> str:
+def _name(one: SplitRow, used: bool) -> str:
     """`the chosen file = hand bundled <-`, `developer: the rival`."""
     same = "" if one.ran_as == one.arm else f" = {arm_label(one.ran_as)}"
     mark = {Part.RIVAL: ": the rival", Part.INSTEAD: ": in its place"}.get(one.part, "")

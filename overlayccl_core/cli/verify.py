@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from overlayccl_core.archiving.findings import MEANING, Check, Finding, Outcome
+from overlayccl_core.archiving.findings import MEANING, Check, CheckOutcome, Finding
 from overlayccl_core.cli.render import console, plain_table, print_line, say
 
 SHOWN = 20  # findings of a kind that are told one by one
@@ -56,13 +56,13 @@ def told(archive: Path, workers: int) -> tuple[int, str]:
     found = []
     for one in verify(archive, workers, say):
         found.append(one)
-        if one.outcome is Outcome.WRONG:
+        if one.outcome is CheckOutcome.WRONG:
             say(f"{one.outcome.value}: {one.check.value}: {one.subject}: {one.message}")
     console().print(_counts(found))
-    for outcome in (Outcome.WRONG, Outcome.WITHIN, Outcome.COULD_NOT):
+    for outcome in (CheckOutcome.WRONG, CheckOutcome.WITHIN, CheckOutcome.COULD_NOT):
         for line in _told(found, outcome):
             print_line(line)
-    wrong = sum(one.outcome is Outcome.WRONG for one in found)
+    wrong = sum(one.outcome is CheckOutcome.WRONG for one in found)
     verdict = _verdict(found, wrong)
     last = f"{archive.name}: {verdict} ({time.monotonic() - began:.0f} s)"
     print_line(last)
@@ -71,8 +71,8 @@ def told(archive: Path, workers: int) -> tuple[int, str]:
 
 def _verdict(found: Sequence[Finding], wrong: int) -> str:
     """What the last line says."""
-    others = sum(one.outcome is not Outcome.EXACT for one in found if one.check is Check.CODE)
-    unseen = sum(one.outcome is Outcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
+    others = sum(one.outcome is not CheckOutcome.EXACT for one in found if one.check is Check.CODE)
+    unseen = sum(one.outcome is CheckOutcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
     said = f"{_are(wrong, 'thing')} wrong" if wrong else "nothing is wrong"
     if others:
         said += f"; {_are(others, 'file')} not as in this release: read before you run"
@@ -86,16 +86,16 @@ def _are(count: int, what: str) -> str:
 def _counts(found: Sequence[Finding]) -> Table:
     table = plain_table(None)
     table.add_column("looked at")
-    for outcome in Outcome:
+    for outcome in CheckOutcome:
         table.add_column(outcome.value, justify="right")
     table.add_column("what it says", overflow="fold")
     for check in Check:
         of = Counter(one.outcome for one in found if one.check is check)
-        table.add_row(check.value, *(str(of[outcome] or "-") for outcome in Outcome), MEANING[check])
+        table.add_row(check.value, *(str(of[outcome] or "-") for outcome in CheckOutcome), MEANING[check])
     return table
 
 
-def _told(found: Sequence[Finding], outcome: Outcome) -> list[str]:
+def _told(found: Sequence[Finding], outcome: CheckOutcome) -> list[str]:
     """Those of one outcome, with equal words in one line; what ranks did is counted alone.
 
     Code, and what no job made, is named file by file: somebody is to read it.

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.archiving.said import NAME
+from overlayccl_core.archiving.manifest import NAME
 from overlayccl_core.archiving.unpacked import is_unpacked
 from overlayccl_core.cli.unread import NOBODY_READS
 

@@ -8,7 +8,7 @@ import polars as pl
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.decided import Decided, held
+from overlayccl_core.evidence.choices import ProblemChoice, held
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.measuring.arms import ArmName
@@ -40,7 +40,7 @@ def file_of(
     library: str,
     fingerprint: str,
     printer: Printer,
-    decided: Decided,
+    decided: ProblemChoice,
     placed: Mapping[Place, str],
 ) -> str | None:
     """The source of deploy/<problem>.py: what was chosen, to the byte, where all of it stands.

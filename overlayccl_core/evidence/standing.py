@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from overlayccl_core.configuration.models import of_labels
-from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
 from overlayccl_core.measuring.arms import ArmName, at_case, is_framework
@@ -138,7 +138,7 @@ class _Site:
 
 
 def placed(
-    problems: Iterable[Decided], confirmed: pl.DataFrame, headlines: Mapping[str, Headline]
+    problems: Iterable[ProblemChoice], confirmed: pl.DataFrame, headlines: Mapping[str, Headline]
 ) -> dict[Place, str]:
     """(case, direction) -> the arm that takes the place of what was chosen there.
 
@@ -162,7 +162,7 @@ def placed(
         verdicts = {step: arm for step, arm in verdicts.items() if step not in lacking}
 
 
-def _sites_of(decided: Decided, confirmed: pl.DataFrame) -> Iterator[tuple[Place, _Site]]:
+def _sites_of(decided: ProblemChoice, confirmed: pl.DataFrame) -> Iterator[tuple[Place, _Site]]:
     programs: dict[Place, dict[str, str]] = {}
     for row in rows_of(decided):
         programs.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row["program"]

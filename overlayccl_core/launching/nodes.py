@@ -29,10 +29,10 @@ from overlayccl_core.launching.launch import (
     who,
 )
 from overlayccl_core.launching.lines import LostError, Message
+from overlayccl_core.launching.node_report import NodeReport, nodes_text
 from overlayccl_core.launching.parts import log_of
 from overlayccl_core.launching.processes import KILLED_S
 from overlayccl_core.launching.status import NO_JOB, WIDTH, Phase, Status
-from overlayccl_core.launching.told import Told, nodes_text
 
 SILENT_S = END_S = KILLED_S + 30.0  # without a word: a node is lost; it says none while it ends its ranks
 FIRST = (
@@ -202,7 +202,7 @@ class _Launched:
 
     def _keep_told(self) -> None:
         """Write down what the nodes are, and by how much two clocks may have differed so far."""
-        told = Told(
+        told = NodeReport(
             nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes]),
             clock_off_by_ns=sum(sorted(self.clocks_off_by_ns)[-2:]),
         )

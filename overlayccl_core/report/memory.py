@@ -12,7 +12,7 @@ from overlayccl_core.evidence import splits
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.report.blocks import Figure
 from overlayccl_core.report.charts import NARROW, WIDE, Ink, figure, is_narrow, log_ticks, named
-from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.tables.deployed import Part
 
 MEMORY = "peak memory of a rank, MiB"
@@ -26,13 +26,13 @@ ROLES = {  # colour, shape: no two differ by colour alone
 }
 
 
-def _role(split: Split) -> str:
+def _role(split: SplitRow) -> str:
     if split.part is not Part.BESIDE:
         return "deployed" if split.part is Part.DEPLOYED else "rival"
     return "needs search" if split.needs_search else "needs no search"
 
 
-def _shown(worth: Worth) -> list[Split]:
+def _shown(worth: Worth) -> list[SplitRow]:
     """Those with a time and a memory of their own, and the rival; what is deployed on top.
 
     The module that was chosen is left out: the file beside it is the same.
@@ -48,14 +48,14 @@ def _shown(worth: Worth) -> list[Split]:
     return sorted(shown, key=lambda one: list(ROLES).index(_role(one)), reverse=True)
 
 
-def frontier(ways: Iterable[Split]) -> list[Split]:
+def frontier(ways: Iterable[SplitRow]) -> list[SplitRow]:
     """Of those that need no search, each that is faster than all with as little memory, the least memory first."""
     known = [one for one in ways if not one.needs_search and one.peak_memory_bytes]
     known = [one for one in known if one.arm != ArmName.DEPLOYED]
     return splits.frontier(known, held=lambda one: one.peak_memory_bytes or 0, us=lambda one: one.step_us)
 
 
-def _point(one: Split) -> dict[str, Any]:
+def _point(one: SplitRow) -> dict[str, Any]:
     assert one.peak_memory_bytes is not None  # the caller asked
     return {
         "mib": one.peak_memory_bytes / MIB,

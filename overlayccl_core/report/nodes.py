@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from overlayccl_core.launching.told import Timed, doubts
+from overlayccl_core.launching.node_report import LaunchClock, doubts
 from overlayccl_core.report.measured import frames
 from overlayccl_core.report.tree import Tree
 
@@ -14,7 +14,7 @@ def of_nodes(tree: Tree) -> list[str]:
     return doubts([one for frame in frames(tree).values() for one in _timed(frame)])
 
 
-def _timed(frame: pl.DataFrame) -> Iterator[Timed]:
+def _timed(frame: pl.DataFrame) -> Iterator[LaunchClock]:
     """The shortest that was timed on each kind of nodes, with clocks so far off."""
     lasted = (
         pl.col("steps_us").list.min()
@@ -25,4 +25,4 @@ def _timed(frame: pl.DataFrame) -> Iterator[Timed]:
         lasted.min().alias("shortest")
     )
     for nodes, off_by_us, shortest_us in kinds.drop_nulls("shortest").iter_rows():
-        yield Timed(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)
+        yield LaunchClock(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)

@@ -7,7 +7,7 @@ from math import ceil
 from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.tree import Phase, Tree
-from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.rule import ALL, on_ranks, rules
 from overlayccl_core.tables.probes import PROBES
 
@@ -56,7 +56,7 @@ def cost_of(tree: Tree) -> Cost | None:
     return Cost(jobs=jobs, nodes=_nodes(tree), unknown=tuple(n for n in _expected(tree) if n not in known))
 
 
-def payback(worth: Worth, other: Split | None, cost: Cost | None) -> Payback:
+def payback(worth: Worth, other: SplitRow | None, cost: Cost | None) -> Payback:
     """Break-even step: the seconds of a run over what a step saves (medians over launches).
 
     Nothing where that is not faster beyond noise, or does not stand: what may be noise pays for nothing.

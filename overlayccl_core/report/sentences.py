@@ -6,7 +6,7 @@ from typing import Any
 from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio, count, mebibytes, ms, times, worded
-from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.tables.deployed import Use
 
 Row = Mapping[str, Any]
@@ -109,7 +109,7 @@ def _instead(worth: Worth) -> Iterator[str]:
         )
 
 
-def _placed(worth: Worth, better: Split) -> str:
+def _placed(worth: Worth, better: SplitRow) -> str:
     """What deploy/ has in place of what was chosen. The framework's own is to be kept at every count."""
     keeps = is_framework(better.arm)
     counts = worth.candidates.keys() if keeps else (better.microbatches,)
@@ -179,7 +179,7 @@ def _over_fastest(worth: Worth) -> Iterator[str]:
         yield f"Over {worth.best_of_all}, {fastest.name} ({fastest.figures}): {worded(gain)}."
 
 
-def _over_developer(worth: Worth, mine: Split) -> Iterator[str]:
+def _over_developer(worth: Worth, mine: SplitRow) -> Iterator[str]:
     """At the same count of microbatches, and where developer alone is fastest; not where that is the rival."""
     alone, here = worth.developer, worth.at(mine.microbatches, ArmName.DEVELOPER)
     if here is not worth.rival and (gain := worth.gain_over(here)):
@@ -208,7 +208,7 @@ def _split_into(microbatches: int) -> str:
     return f"the batch {'whole' if microbatches == 1 else f'in {microbatches} microbatches'} (M = {microbatches})"
 
 
-def _candidates(worth: Worth, mine: Split) -> str:
+def _candidates(worth: Worth, mine: SplitRow) -> str:
     return " and ".join(worth.candidates.get(mine.microbatches, ()))
 
 

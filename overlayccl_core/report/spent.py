@@ -11,7 +11,7 @@ from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, du
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
 from overlayccl_core.report.payback import Cost, cost_of, payback
 from overlayccl_core.report.tree import Tree, sourced
-from overlayccl_core.report.worth import Split, Worth
+from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.rule import on_ranks
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
@@ -66,7 +66,7 @@ def _row(tree: Tree, worth: Worth, cost: Cost | None) -> tuple[str, ...]:
     )
 
 
-def _first_and_steady(tree: Tree, worth: Worth, one: Split | None) -> str:
+def _first_and_steady(tree: Tree, worth: Worth, one: SplitRow | None) -> str:
     """`1,720 ms, then 860 ms`."""
     if one is None:
         return NOTHING
@@ -78,7 +78,7 @@ def _first_and_steady(tree: Tree, worth: Worth, one: Split | None) -> str:
     return f"{ms(float(np.median(first)) if first else None)}, then {ms(one.step_us)}"
 
 
-def _break_even(worth: Worth, other: Split, cost: Cost | None) -> str:
+def _break_even(worth: Worth, other: SplitRow, cost: Cost | None) -> str:
     """`1,200 steps, 3 min 10 s`."""
     mine = worth.deployed
     if mine is not None and other.is_program_of(mine):

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class SplitRow:
     """A row of `splits`. gain: how many times as fast what was chosen is; None for that itself."""
 
     microbatches: int
@@ -44,7 +44,7 @@ class Split:
         """False where a plainer arm with the same modules was timed for it."""
         return self.arm in (self.ran_as, ArmName.DEPLOYED)
 
-    def is_program_of(self, other: "Split") -> bool:
+    def is_program_of(self, other: "SplitRow") -> bool:
         """Whether both run the same Programs at the same count of microbatches."""
         return (self.microbatches, self.ran_as) == (other.microbatches, other.ran_as)
 
@@ -58,7 +58,7 @@ class Worth:
     """
 
     model: str
-    splits: tuple[Split, ...]
+    splits: tuple[SplitRow, ...]
     candidates: Mapping[int, tuple[str, ...]]
     chosen_as: Mapping[int, str]
     replaced: Mapping[int, str]
@@ -66,22 +66,22 @@ class Worth:
     disturbed: bool
 
     @cached_property
-    def deployed(self) -> Split | None:
+    def deployed(self) -> SplitRow | None:
         """What was chosen, as the file has it; None where nothing of it was timed in steps."""
         return next((s for s in self.splits if s.part is Part.DEPLOYED), None)
 
     @cached_property
-    def rival(self) -> Split | None:
+    def rival(self) -> SplitRow | None:
         """The fastest that needs no search at the same or less memory."""
         return next((s for s in self.splits if s.part is Part.RIVAL), self.instead)
 
     @cached_property
-    def instead(self) -> Split | None:
+    def instead(self) -> SplitRow | None:
         """What takes the place of what was chosen, which is slower beyond noise; None: it stands."""
         return next((s for s in self.splits if s.part is Part.INSTEAD), None)
 
     @cached_property
-    def fastest(self) -> Split | None:
+    def fastest(self) -> SplitRow | None:
         """The fastest that needs no search at any memory, beside what was chosen."""
         mine = self.deployed
         others = [
@@ -102,7 +102,7 @@ class Worth:
         return "" if self.instead is None else use_text(self.instead.arm)
 
     @cached_property
-    def developer(self) -> Split | None:
+    def developer(self) -> SplitRow | None:
         """The developer's own calls where they are fastest, at whatever count of microbatches."""
         mine = [s for s in self.splits if s.arm == ArmName.DEVELOPER]
         return min(mine, key=lambda s: s.step_us, default=None)
@@ -122,13 +122,13 @@ class Worth:
         return " other" if self.known else ""
 
     @property
-    def generator(self) -> Split | None:
+    def generator(self) -> SplitRow | None:
         """The arm as which was chosen what is deployed: its emitted module, not the file."""
         here = self.deployed.microbatches if self.deployed else 0
         return self.at(here, self.chosen_as[here]) if here in self.chosen_as else None
 
     @property
-    def quicker(self) -> tuple[Split, ...]:
+    def quicker(self) -> tuple[SplitRow, ...]:
         """What is faster beyond noise than what was chosen and could be had instead, without the rival.
 
         Where that takes the place, what takes no more memory is a rival, too, and needs no words.
@@ -145,11 +145,11 @@ class Worth:
             and gain.slower
         )
 
-    def at(self, microbatches: int, arm: str) -> Split | None:
+    def at(self, microbatches: int, arm: str) -> SplitRow | None:
         """A row; None where there is none."""
         return next((s for s in self.splits if (s.microbatches, s.arm) == (microbatches, arm)), None)
 
-    def gain_over(self, other: Split | None) -> Ratio | None:
+    def gain_over(self, other: SplitRow | None) -> Ratio | None:
         """How many times as fast what is deployed is; None over its own Programs."""
         mine = self.deployed
         return other.gain if mine and other and not other.is_program_of(mine) else None
@@ -186,8 +186,8 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
     return tuple(worths)
 
 
-def _split(row: Row) -> Split:
+def _split(row: Row) -> SplitRow:
     same = ("microbatches", "arm", "ran_as", "needs_search", "step_us", "peak_memory_bytes")
-    return Split(
+    return SplitRow(
         **{name: row[name] for name in same}, part=Part(row["part"]), gain=columns_ratio(row, "slower")
     )

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from overlayccl_core.archiving import make, said
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving import make, manifest
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.tables.rule_job import RuleJob
 
 
@@ -12,5 +12,5 @@ def main(job: RuleJob) -> None:
     """results/<tree>.tar.zst."""
     (path,) = job.outputs["archive"]
     tree = Path(job.option("tree"))
-    about = Said(tree=tree.name, **json.loads(job.option("said")), **said.versions())
+    about = Manifest(tree=tree.name, **json.loads(job.option("said")), **manifest.versions())
     job.say(make.make(tree, path, about))

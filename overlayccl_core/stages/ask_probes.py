@@ -12,7 +12,7 @@ from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.probes.asked.briefing import Briefing, columns_of
-from overlayccl_core.probes.asked.chooser import Asked, Chooser, Outcome
+from overlayccl_core.probes.asked.chooser import Asked, Chooser, TurnOutcome
 from overlayccl_core.probes.asked.order import Place
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of, supported
@@ -108,7 +108,7 @@ def run(
 
 def _asked_rows(chooser: Chooser) -> list[Row]:
     turn = chooser.asked[-1].turn if chooser.asked else 0
-    last = Asked(turn=turn, tool="", arguments="", outcome=Outcome.ENDED, message=chooser.ended)
+    last = Asked(turn=turn, tool="", arguments="", outcome=TurnOutcome.ENDED, message=chooser.ended)
     return [
         {
             "number": number,

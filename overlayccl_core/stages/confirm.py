@@ -22,7 +22,7 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, label, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import ConfirmSection, Settings
-from overlayccl_core.evidence.decided import Decided, Trained, decided_of, held, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, held, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.predictions import Place
 from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
@@ -55,7 +55,7 @@ def main(job: RuleJob) -> None:
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
-        decided_of(job),
+        choices_of(job),
         [load_model(name) for name in json.loads(job.option("models"))],
         Trained(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS)),
         job.partial,
@@ -69,7 +69,7 @@ def main(job: RuleJob) -> None:
 def run(
     deployment: Deployment,
     settings: Settings,
-    problems: Mapping[str, Decided],
+    problems: Mapping[str, ProblemChoice],
     models: Sequence[Model],
     trained: Trained,
     partial_dir: Path,
@@ -121,7 +121,7 @@ class _Launches:
         self,
         deployment: Deployment,
         settings: Settings,
-        problems: Mapping[str, Decided],
+        problems: Mapping[str, ProblemChoice],
         partial_dir: Path,
         progress: Callable[[str], None],
         code: str,
@@ -280,7 +280,7 @@ def _place(row: Row) -> Place:
     return row["case"], row["direction"]
 
 
-def looked_at(decided: Decided) -> Iterator[tuple[Row, bool]]:
+def looked_at(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
     """What is deployed of a Problem and what needs no search, a Program once if arms share it; and whether it is
     timed alone: no model has its Case. Then the module that was chosen is timed, too."""
     chosen = {_place(row): row for row in decided.choice.iter_rows(named=True)}
@@ -300,7 +300,7 @@ def looked_at(decided: Decided) -> Iterator[tuple[Row, bool]]:
 
 
 def arms_beside(
-    deployment: Deployment, problems: Mapping[str, Decided], model: Model, before: Trained
+    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, before: Trained
 ) -> Arms:
     """What is deployed in a model, and what is trained beside it."""
     rows = [row for decided in problems.values() for row in rows_of(decided)]

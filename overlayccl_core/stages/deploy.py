@@ -18,8 +18,8 @@ import polars as pl
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import benched, floor_of
+from overlayccl_core.evidence.choices import ProblemChoice, choices_of, held
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, split_rows
-from overlayccl_core.evidence.decided import Decided, decided_of, held
 from overlayccl_core.evidence.deployment_files import Printer, file_of, printer_of
 from overlayccl_core.evidence.predictions import Place, at, predictions
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
@@ -48,7 +48,7 @@ OF_FILE = ("problem", "case", "direction", "trained_in", "use", "instead", "in_f
 class ProblemTables:
     """The tables of one Problem. candidates: of all searches; may be empty. confirmed: this Problem's rows."""
 
-    decided: Decided
+    decided: ProblemChoice
     prices: pl.DataFrame
     candidates: pl.DataFrame
     shortlist: pl.DataFrame
@@ -80,7 +80,7 @@ def main(job: RuleJob) -> None:
             verdicts=job.read(VERDICTS, problem),
             confirmed=confirmed.filter(pl.col("problem") == problem),
         )
-        for problem, of in decided_of(job).items()
+        for problem, of in choices_of(job).items()
     }
     steps = StepTables(
         steps=job.read_all(STEPS),

@@ -14,7 +14,7 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import LongrunSection, Settings
-from overlayccl_core.evidence.decided import Decided, Trained, decided_of, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, rows_of
 from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
 from overlayccl_core.measuring.progress import OneOfMany
@@ -57,7 +57,7 @@ def main(job: RuleJob) -> None:
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
-        decided_of(job),
+        choices_of(job),
         load_model(name),
         Trained(steps=job.read(STEPS), stamps=job.read(STAMPS)),
         job.partial,
@@ -72,7 +72,7 @@ def main(job: RuleJob) -> None:
 def run(
     deployment: Deployment,
     settings: Settings,
-    problems: Mapping[str, Decided],
+    problems: Mapping[str, ProblemChoice],
     model: Model,
     trained: Trained,
     partial_dir: Path,
@@ -111,7 +111,9 @@ def partial_rule(model: str, arm: str, seed: int) -> str:
     return f"longtrain-{model}-{arm}-{seed}"
 
 
-def _arms(deployment: Deployment, problems: Mapping[str, Decided], model: Model, trained: Trained) -> Arms:
+def _arms(
+    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, trained: Trained
+) -> Arms:
     """At the M that is deployed: the deployed files, and what `confirm` times beside them.
 
     Without the arm as which they were chosen: it runs the same Programs. The developer's is needed for itself.

@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
-from overlayccl_core.evidence.decided import Decided, rows_of
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 def main(job: RuleJob) -> None:
     """Tables losses and curves."""
     problems = [
-        Decided(finalists=job.read(FINALISTS, problem), choice=job.read(CHOICE, problem), module="")
+        ProblemChoice(finalists=job.read(FINALISTS, problem), choice=job.read(CHOICE, problem), module="")
         for problem in job.problems
     ]
     tables = run(job.read_all(LONG_STEPS), job.read_all(LONG_STAMPS), problems)
@@ -32,7 +32,7 @@ def main(job: RuleJob) -> None:
         job.say(f"{arm}: {last}; {row['outcome']}: {row['message']}")
 
 
-def run(steps: pl.DataFrame, stamps: pl.DataFrame, problems: Iterable[Decided]) -> dict[str, list[Row]]:
+def run(steps: pl.DataFrame, stamps: pl.DataFrame, problems: Iterable[ProblemChoice]) -> dict[str, list[Row]]:
     """The rows of `losses` and `curves`. steps, stamps: of the long courses of all models.
 
     ValueError where there are no courses: no model is configured.

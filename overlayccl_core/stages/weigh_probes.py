@@ -7,7 +7,7 @@ import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.probes.asked.arms import Arm, arms, timed_of
-from overlayccl_core.probes.asked.chooser import Outcome
+from overlayccl_core.probes.asked.chooser import TurnOutcome
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.probing import ASKED_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.remake import snakemake
@@ -72,7 +72,7 @@ def _of_agent(search: str, asked: pl.DataFrame, calls: pl.DataFrame) -> Row:
     return {
         "made_by": questions["made_by"].drop_nulls().unique().sort().to_list(),
         "calls": questions.height,
-        "launches": mine.filter(outcome=Outcome.MEASURED.value)["turn"].n_unique(),
+        "launches": mine.filter(outcome=TurnOutcome.MEASURED.value)["turn"].n_unique(),
         "usd": float(questions["usd"].sum()) if known else None,
-        "ended": mine.filter(outcome=Outcome.ENDED.value)["message"][-1],
+        "ended": mine.filter(outcome=TurnOutcome.ENDED.value)["message"][-1],
     }

@@ -18,7 +18,7 @@ from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.machine_lock import machine_lock
-from overlayccl_core.launching.told import Timed, doubts
+from overlayccl_core.launching.node_report import LaunchClock, doubts
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
@@ -283,8 +283,8 @@ def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
     return Reporter(head, rounds, progress)
 
 
-def _told(timed: TimedProgram) -> Timed:
-    return Timed(
+def _told(timed: TimedProgram) -> LaunchClock:
+    return LaunchClock(
         nodes=timed.nodes,
         clock_off_by_us=timed.clock_off_by_us,
         shortest_us=min(timed.samples_us) * timed.repeats,

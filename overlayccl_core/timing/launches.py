@@ -14,7 +14,7 @@ from overlayccl_core.backends.plan import (
     LaunchPlan,
     finished_visits,
 )
-from overlayccl_core.launching.told import Told
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.timing.kept import KeptLaunch
 
 
@@ -31,7 +31,7 @@ def timed_programs(
     calibration = Calibration.read(work) if prepared else None
     if calibration is None:
         return []
-    plan, told = LaunchPlan.read(work), Told.read(work)
+    plan, told = LaunchPlan.read(work), NodeReport.read(work)
     stamps, cold = np.array(plan.open_stamps(work, "r")), plan.settings.cold_rounds
     timed = []
     for index, job in enumerate(plan.jobs):

@@ -27,6 +27,7 @@ from overlayccl_core.program.tiles import Tiles
 from overlayccl_core.timing.failed import FailedJobs, without_failed
 from overlayccl_core.timing.launches import timed_programs
 from overlayccl_core.timing.partial import Evidence, at_work, key
+from overlayccl_core.timing.primitive_log import FAIL, PASS, UNSUPPORTED, PrimitiveLog, PrimitiveResult
 from overlayccl_core.timing.primitives import (
     INPUT,
     OUTPUT,
@@ -36,7 +37,6 @@ from overlayccl_core.timing.primitives import (
     larger,
     primitives,
 )
-from overlayccl_core.timing.tried import FAIL, PASS, UNSUPPORTED, Tried, TriedBefore
 
 TRIED_ELEMENTS = 2**14
 TIER_ELEMENTS = 2**18
@@ -91,13 +91,13 @@ class Selftest:
     largest_payload_bytes: int = 0
     code: str = ""
     fingerprint: str = field(init=False)
-    before: TriedBefore = field(init=False)
+    before: PrimitiveLog = field(init=False)
 
     def __post_init__(self) -> None:
         fingerprint = self.backend.fingerprint(self.deployment)
         of = key(self.deployment.to_json(), fingerprint, self.code)
         object.__setattr__(self, "fingerprint", fingerprint)
-        object.__setattr__(self, "before", TriedBefore(self.folder / f"{RULE}-{of}", self.progress))
+        object.__setattr__(self, "before", PrimitiveLog(self.folder / f"{RULE}-{of}", self.progress))
 
     @property
     def evidence(self) -> Evidence:
@@ -142,33 +142,36 @@ class Selftest:
         one = grouped(self.deployment, Kind.ALL_REDUCE, world(ranks), DType.FLOAT32, TRIED_ELEMENTS)
         inputs = {INPUT: np.ones((ranks, TRIED_ELEMENTS))}
 
-        def look(seen: Sequence[Observed]) -> Tried:
+        def look(seen: Sequence[Observed]) -> PrimitiveResult:
             if told := seen[0].error or seen[0].overwritten:
-                return Tried(outcome=FAIL, detail=told)
+                return PrimitiveResult(outcome=FAIL, detail=told)
             values = np.unique(seen[0].outputs[OUTPUT])
             outcome = PASS if values.tolist() == [float(ranks)] else FAIL
-            return Tried(
+            return PrimitiveResult(
                 outcome=outcome, detail=f"every element is {', '.join(map(str, values[:4].tolist()))}"
             )
 
         became = self._run([Trial(job=self._job(one), inputs=inputs)], look)
         return self._check(ONES_CHECK.format(ranks=ranks), became.outcome, became.detail, one)
 
-    def _try_all(self, tried: Sequence[Primitive]) -> list[tuple[Primitive, Tried]]:
+    def _try_all(self, tried: Sequence[Primitive]) -> list[tuple[Primitive, PrimitiveResult]]:
         """What became of each. One that kills or hangs its ranks, alone too, is unsupported."""
         primitive_of = {p.name: p for p in tried}
         trials = {p.name: self._trial(p, seed) for seed, p in enumerate(tried)}
         failed = FailedJobs(None, self.progress)
 
         def launch(names: Sequence[str]) -> None:
-            def look(seen: Sequence[Observed]) -> dict[str, Tried]:
+            def look(seen: Sequence[Observed]) -> dict[str, PrimitiveResult]:
                 pairs = zip(names, seen, strict=True)
                 return {name: _compared(primitive_of[name], trials[name].inputs, one) for name, one in pairs}
 
             self.before.keep(self._run([trials[name] for name in names], look) if names else {})
 
         def keep_failed() -> None:
-            self.before.keep({n: Tried(outcome=UNSUPPORTED, detail=one.message) for n, one in failed.items()})
+            unsupported = {
+                name: PrimitiveResult(outcome=UNSUPPORTED, detail=one.message) for name, one in failed.items()
+            }
+            self.before.keep(unsupported)
 
         def left() -> list[str]:
             return [name for name in primitive_of if name not in self.before]
@@ -189,7 +192,7 @@ class Selftest:
             without_failed(lambda: None, alone, failed, before_again=keep_failed)
         return [(p, self.before[name]) for name, p in primitive_of.items()]
 
-    def _payloads(self) -> list[tuple[Primitive, Tried]]:
+    def _payloads(self) -> list[tuple[Primitive, PrimitiveResult]]:
         """What became of calls of large payloads, and of smaller ones where they fail.
 
         Not of those that fail with a small one.
@@ -317,7 +320,7 @@ class Selftest:
             "fingerprint": self.fingerprint,
         }
 
-    def _capability(self, primitive: Primitive, became: Tried) -> dict[str, Any]:
+    def _capability(self, primitive: Primitive, became: PrimitiveResult) -> dict[str, Any]:
         return {
             **primitive.call.columns(),
             "supported": became.outcome == PASS,
@@ -330,30 +333,30 @@ class Selftest:
         return Job(key=key or primitive.name, program=program, source=self.backend.emit(program))
 
 
-def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> Tried:
+def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> PrimitiveResult:
     if seen.error:
-        return Tried(outcome=UNSUPPORTED, detail=seen.error)
+        return PrimitiveResult(outcome=UNSUPPORTED, detail=seen.error)
     if seen.overwritten:
-        return Tried(outcome=FAIL, detail=seen.overwritten)
+        return PrimitiveResult(outcome=FAIL, detail=seen.overwritten)
     want = (primitive.pattern or primitive).meaning(inputs)
     for got in (seen.outputs[OUTPUT], *seen.farthest.values()):
         if not np.array_equal(got, want):
             rank, index = np.argwhere(got != want)[0]
             said = f"expected {want[rank, index]}, got {got[rank, index]}"
-            return Tried(outcome=FAIL, detail=f"wrong values: rank {rank}, element {index}: {said}")
-    return Tried(
+            return PrimitiveResult(outcome=FAIL, detail=f"wrong values: rank {rank}, element {index}: {said}")
+    return PrimitiveResult(
         outcome=PASS, detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
     )
 
 
-def _same_bits(seen: Observed) -> Tried:
+def _same_bits(seen: Observed) -> PrimitiveResult:
     if told := seen.error or seen.overwritten:
-        return Tried(outcome=FAIL, detail=told)
+        return PrimitiveResult(outcome=FAIL, detail=told)
     got = seen.outputs[OUTPUT]
     unlike = np.argwhere(got != got[:1])
     if not len(unlike):
-        return Tried(outcome=PASS, detail="equal on all ranks, and in groups that have the same")
+        return PrimitiveResult(outcome=PASS, detail="equal on all ranks, and in groups that have the same")
     rank, index = unlike[0]
     mine, first = float(got[rank, index]), float(got[0, index])
     detail = f"sums of the same floats: element {index} is {first!r} on rank 0 and {mine!r} on rank {rank}"
-    return Tried(outcome=FAIL, detail=detail)
+    return PrimitiveResult(outcome=FAIL, detail=detail)

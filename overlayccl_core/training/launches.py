@@ -19,7 +19,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.machine_lock import machine_lock
-from overlayccl_core.launching.told import Timed, Told, doubts
+from overlayccl_core.launching.node_report import LaunchClock, NodeReport, doubts
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import Step, tell
@@ -216,7 +216,7 @@ class _Batch:
                 share,
                 training.fingerprint,
                 oversubscribed=training.oversubscribed,
-                told=Told.read(work),
+                told=NodeReport.read(work),
             )
             if keep:
                 self.kept.keep(work, rows)
@@ -238,15 +238,17 @@ class _Batch:
             "oversubscribed": self.training.oversubscribed,
             "foreign_cpu_share": None,
             "disturbed": False,
-            **Told().columns,
+            **NodeReport().columns,
             "fingerprint": self.training.fingerprint,
             "status": failed.status.value,
             "message": failed.message,
         }
 
 
-def _told(row: Row) -> Timed:
-    return Timed(nodes=row["nodes"], clock_off_by_us=row["clock_off_by_us"], shortest_us=min(row["steps_us"]))
+def _told(row: Row) -> LaunchClock:
+    return LaunchClock(
+        nodes=row["nodes"], clock_off_by_us=row["clock_off_by_us"], shortest_us=min(row["steps_us"])
+    )
 
 
 def _with_counts(rows: Sequence[Row]) -> list[Row]:
@@ -264,7 +266,7 @@ def rows_of(
     fingerprint: str,
     *,
     oversubscribed: bool,
-    told: Told,
+    told: NodeReport,
 ) -> list[Row]:
     """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end,
     on the launch's clock."""

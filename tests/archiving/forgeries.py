@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.archiving import said
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving import manifest
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.tables import records
 
 TREE = Path("results/local")
@@ -25,8 +25,8 @@ def write_record(folder: Path, file: Path, record: dict[str, Any]) -> None:
 
 def say(folder: Path, **other: Any) -> None:
     """Let it say something else of itself."""
-    file = folder / said.NAME
-    file.write_bytes(replace(Said.loads(file.read_bytes()), **other).dumps())
+    file = folder / manifest.NAME
+    file.write_bytes(replace(Manifest.loads(file.read_bytes()), **other).dumps())
 
 
 def snakefiles_code(folder: Path) -> None:

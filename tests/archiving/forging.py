@@ -8,10 +8,10 @@ from pathlib import Path
 import polars as pl
 from pyarrow import parquet
 
-from overlayccl_core.archiving import make, packing, said
+from overlayccl_core.archiving import make, manifest, packing
 from overlayccl_core.archiving.content import content_of
-from overlayccl_core.archiving.findings import Check, Finding, Outcome
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.verify import verify
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.sidecar import sha256_of
@@ -24,7 +24,7 @@ def forged(archive: Path, place: Path, change: Change) -> Path:
     """An archive in which `change` was made; then sidecars, manifest and sums were made to fit."""
     folder = packing.unpack(archive, place / "unpacked")
     change(folder)
-    about = Said.loads((folder / said.NAME).read_bytes())
+    about = Manifest.loads((folder / manifest.NAME).read_bytes())
     tree = folder / "results" / about.tree
     for sidecar in tree.rglob("*.sidecar.json"):
         record = json.loads(sidecar.read_text())
@@ -58,4 +58,4 @@ def looked_at(archive: Path) -> list[Finding]:
 
 def wrong(found: Sequence[Finding]) -> list[tuple[Check, str, str]]:
     """What is refuted."""
-    return [(one.check, one.subject, one.message) for one in found if one.outcome is Outcome.WRONG]
+    return [(one.check, one.subject, one.message) for one in found if one.outcome is CheckOutcome.WRONG]

@@ -7,7 +7,7 @@ import pytest
 
 from overlayccl_core.archiving import code_in as looked
 from overlayccl_core.archiving.code_in import code_in
-from overlayccl_core.archiving.findings import Outcome
+from overlayccl_core.archiving.findings import CheckOutcome
 from tests.archiving.test_crate import SAID
 
 HERE, OTHER = "1" * 40, "2" * 40
@@ -44,11 +44,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("said", "here", "found"),
     [
-        ((HERE, True), (HERE, True), Outcome.WRONG),
-        ((HERE, True), (HERE, False), Outcome.WITHIN),  # what is here was changed
-        ((HERE, False), (HERE, True), Outcome.WITHIN),  # it says that it was changed
-        ((OTHER, True), (HERE, True), Outcome.WITHIN),
-        (("", False), ("", False), Outcome.WITHIN),
+        ((HERE, True), (HERE, True), CheckOutcome.WRONG),
+        ((HERE, True), (HERE, False), CheckOutcome.WITHIN),  # what is here was changed
+        ((HERE, False), (HERE, True), CheckOutcome.WITHIN),  # it says that it was changed
+        ((OTHER, True), (HERE, True), CheckOutcome.WITHIN),
+        (("", False), ("", False), CheckOutcome.WITHIN),
     ],
 )
 def test_every_file_that_is_not_this_releases_or_was_taken_out_is_named(
@@ -56,13 +56,13 @@ def test_every_file_that_is_not_this_releases_or_was_taken_out_is_named(
     monkeypatch: pytest.MonkeyPatch,
     said: tuple[str, bool],
     here: tuple[str, bool],
-    found: Outcome,
+    found: CheckOutcome,
 ) -> None:
     monkeypatch.setattr(looked, "commit_of", lambda root: here)
     about = replace(SAID, commit=said[0], clean=said[1])
     outcomes = {one.subject: one.outcome for one in code_in(folder, about)}
     assert outcomes == {
-        **dict.fromkeys(SAME, Outcome.EXACT),
+        **dict.fromkeys(SAME, CheckOutcome.EXACT),
         **dict.fromkeys((*FORGED, TAKEN), found),
-        PLUG_IN: Outcome.WITHIN,  # one's own, which no commit need hold
+        PLUG_IN: CheckOutcome.WITHIN,  # one's own, which no commit need hold
     }

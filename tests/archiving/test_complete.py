@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.archiving.again import Planned
 from overlayccl_core.archiving.complete import complete
-from overlayccl_core.archiving.findings import Check, Outcome
+from overlayccl_core.archiving.findings import Check, CheckOutcome
 from overlayccl_core.archiving.measured import confirm as of_confirm
+from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.archiving.step_rows import launches as odd_launches
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.purposes import Purpose
@@ -79,7 +79,7 @@ def job(rule: str, settings: str, inputs: str, outputs: str) -> Planned:
 def wrong(folder: Path, *jobs: Planned) -> list[str]:
     found = list(complete(folder, jobs))
     assert found and {one.check for one in found} == {Check.COMPLETE}
-    return [one.message for one in found if one.outcome is Outcome.WRONG]
+    return [one.message for one in found if one.outcome is CheckOutcome.WRONG]
 
 
 def test_probes_are_those_of_the_sweep(folder: Path, flow: SimpleNamespace) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.archiving.consistent import consistent
-from overlayccl_core.archiving.findings import Check, Outcome
+from overlayccl_core.archiving.findings import Check, CheckOutcome
 from overlayccl_core.archiving.proofs import proofs
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.tables.bench import BENCH
@@ -58,7 +58,7 @@ def as_launches_tell(frame: pl.DataFrame) -> pl.DataFrame:
 def wrong(tree: Path) -> dict[str, str]:
     found = list(consistent(tree, FINGERPRINT))
     assert found and {one.check for one in found} == {Check.CONSISTENT}
-    return {one.subject: one.message for one in found if one.outcome is Outcome.WRONG}
+    return {one.subject: one.message for one in found if one.outcome is CheckOutcome.WRONG}
 
 
 def first(column: str, value: pl.Expr) -> Change:
@@ -116,7 +116,7 @@ def test_half_of_what_is_told_twice_cannot_be_changed(
 def test_every_program_that_ran_is_proven_not_those_of_shortlists_alone(tree: Path) -> None:
     found = list(proofs(tree))
     listed = pl.read_parquet(tree / OF_PROBLEM / "shortlist.parquet")
-    assert len(found) == listed.height and {one.outcome for one in found} == {Outcome.EXACT}
+    assert len(found) == listed.height and {one.outcome for one in found} == {CheckOutcome.EXACT}
     other = pl.read_parquet(tree / "probes.parquet").row(0, named=True)  # a Program of another Problem
     for name in ("bench", "finalists"):
         rewritten(
@@ -125,5 +125,5 @@ def test_every_program_that_ran_is_proven_not_those_of_shortlists_alone(tree: Pa
                 first("program_json", pl.lit(other["program_json"]))(f)
             ),
         )
-    odd = [one for one in proofs(tree) if one.outcome is Outcome.WRONG]
+    odd = [one for one in proofs(tree) if one.outcome is CheckOutcome.WRONG]
     assert {one.subject.rpartition(" in ")[2] for one in odd} == {"bench"}, odd  # one Program is proven once

@@ -9,7 +9,7 @@ import pytest
 
 from overlayccl_core.archiving.crate import NAME, crate_of, held
 from overlayccl_core.archiving.jobs import Job
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.manifest import Manifest
 from tests.archiving import validator
 
 FILES = {
@@ -20,7 +20,7 @@ FILES = {
     "results/local/theta.parquet": b"PAR1 too",
     "results/local/a name with spaces+100%.json": b"{}",
 }
-SAID = Said(
+SAID = Manifest(
     tree="local",
     command="snakemake --profile local all",
     config={"deployment": "local"},

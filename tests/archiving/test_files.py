@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from overlayccl_core.archiving.files import _logged, _nobodys, files
-from overlayccl_core.archiving.findings import Outcome
-from tests.archiving.test_again import BEFORE, PLANNED, TREE
+from overlayccl_core.archiving.findings import CheckOutcome
 from tests.archiving.test_crate import SAID
+from tests.archiving.test_replay import BEFORE, PLANNED, TREE
 
 KNOWN, INVENTED = "0f" * 32, "1e" * 32
 SEARCH, PROBING = "problems/tp_mlp/search/mine", "probing/mine"
@@ -26,33 +26,36 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("logs/fit.log", Outcome.EXACT),
-        ("logs/fit.tsv", Outcome.EXACT),
-        ("logs/fit.failure-0/launch.log", Outcome.EXACT),
-        ("logs/fit.failure-12/rank-3.error", Outcome.EXACT),
-        ("logs/bench-tp_mlp.log", Outcome.COULD_NOT),  # of a job that failed, and that nobody asks for now
-        ("logs/bench.failure-0/launch-1.log", Outcome.COULD_NOT),
-        ("logs/fit.py", Outcome.WRONG),
-        ("logs/__init__.py", Outcome.WRONG),
-        ("logs/fit.failure-0/evil.py", Outcome.WRONG),
-        ("logs/more/fit.log", Outcome.WRONG),
-        (f"{SEARCH}/answers/{KNOWN}.json", Outcome.EXACT),
-        (f"{SEARCH}/answers/{KNOWN}.asked-0123abcd.json", Outcome.EXACT),
-        (f"{PROBING}/answers/{KNOWN}.json", Outcome.EXACT),
+        ("logs/fit.log", CheckOutcome.EXACT),
+        ("logs/fit.tsv", CheckOutcome.EXACT),
+        ("logs/fit.failure-0/launch.log", CheckOutcome.EXACT),
+        ("logs/fit.failure-12/rank-3.error", CheckOutcome.EXACT),
+        (
+            "logs/bench-tp_mlp.log",
+            CheckOutcome.COULD_NOT,
+        ),  # of a job that failed, and that nobody asks for now
+        ("logs/bench.failure-0/launch-1.log", CheckOutcome.COULD_NOT),
+        ("logs/fit.py", CheckOutcome.WRONG),
+        ("logs/__init__.py", CheckOutcome.WRONG),
+        ("logs/fit.failure-0/evil.py", CheckOutcome.WRONG),
+        ("logs/more/fit.log", CheckOutcome.WRONG),
+        (f"{SEARCH}/answers/{KNOWN}.json", CheckOutcome.EXACT),
+        (f"{SEARCH}/answers/{KNOWN}.asked-0123abcd.json", CheckOutcome.EXACT),
+        (f"{PROBING}/answers/{KNOWN}.json", CheckOutcome.EXACT),
         (
             f"{SEARCH}/answers/{INVENTED}.json",
-            Outcome.COULD_NOT,
+            CheckOutcome.COULD_NOT,
         ),  # or of an earlier run, or of `overlayccl ask`
-        (f"problems/tp_mlp/search/offline/answers/{KNOWN}.json", Outcome.COULD_NOT),  # which asks nobody
-        (f"{SEARCH}/answers/evil.py", Outcome.WRONG),
-        ("deploy/fast.py", Outcome.WRONG),
+        (f"problems/tp_mlp/search/offline/answers/{KNOWN}.json", CheckOutcome.COULD_NOT),  # which asks nobody
+        (f"{SEARCH}/answers/evil.py", CheckOutcome.WRONG),
+        ("deploy/fast.py", CheckOutcome.WRONG),
     ],
 )
 def test_what_is_no_output_is_a_log_of_a_job_or_an_answer_or_named(
-    folder: Path, name: str, found: Outcome
+    folder: Path, name: str, found: CheckOutcome
 ) -> None:
     one = _nobodys(folder, PurePosixPath(TREE, name), set(_logged([PLANNED])))
-    assert one.outcome is found and bool(one.message) is (found is not Outcome.EXACT)
+    assert one.outcome is found and bool(one.message) is (found is not CheckOutcome.EXACT)
 
 
 def test_what_a_job_made_is_no_concern_here(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.said import NAME
+from overlayccl_core.archiving.manifest import NAME
 from overlayccl_core.archiving.unpacked import refuse_unnamed
 from overlayccl_core.cli.main import main
 from overlayccl_core.configuration.searches import load

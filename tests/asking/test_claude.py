@@ -13,7 +13,7 @@ from overlayccl_core.asking.claude_errors import retry_after_s
 from overlayccl_core.asking.claude_form import NOT_AN_OBJECT
 from overlayccl_core.asking.conversation import (
     NoAnswer,
-    Outcome,
+    ReplyOutcome,
     Request,
     Stop,
     Tool,
@@ -143,7 +143,7 @@ def test_wrong_arguments_of_a_tool_come_back_as_they_are(
         if meant is None:
             with pytest.raises(NoAnswer) as error:
                 rig.claude(server.url).answer(REQUEST, purpose="test")
-            assert error.value.outcome is Outcome.MALFORMED
+            assert error.value.outcome is ReplyOutcome.MALFORMED
             return
         answer = rig.claude(server.url).answer(REQUEST, purpose="test")
     assert answer.stop is Stop.TOOL_CALLS
@@ -191,20 +191,20 @@ def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> Non
 
 def test_patience_ends_after_so_many_tries(rig: Rig) -> None:
     error = failed(rig, api.status(529, "Overloaded"), tries=3)
-    assert error.outcome is Outcome.OVERLOADED and error.usage == Usage() and not error.final
+    assert error.outcome is ReplyOutcome.OVERLOADED and error.usage == Usage() and not error.final
     assert "529 (Overloaded)" in str(error) and "tried 3 times" in str(error)
     assert len(rig.waits) == 2 and max(rig.waits) <= LONGEST_WAIT_S
 
 
 def test_patience_ends_where_the_wait_would_be_too_long(rig: Rig) -> None:
     error = failed(rig, api.status(429, retry_after="3600"))
-    assert error.outcome is Outcome.OVERLOADED and not rig.waits
+    assert error.outcome is ReplyOutcome.OVERLOADED and not rig.waits
     assert "tried once" in str(error) and "total_seconds" in str(error)
 
 
 def test_a_service_that_says_not_to_come_back_is_not_asked_again(rig: Rig) -> None:
     error = failed(rig, api.status(429, x_should_retry="false"))
-    assert error.outcome is Outcome.OVERLOADED and not rig.waits
+    assert error.outcome is ReplyOutcome.OVERLOADED and not rig.waits
 
 
 def test_a_service_that_is_not_there_is_tried_and_cost_nothing(rig: Rig) -> None:
@@ -221,7 +221,7 @@ def test_a_service_that_is_not_there_is_tried_and_cost_nothing(rig: Rig) -> None
 )
 def test_a_no_is_not_tried_again_and_says_the_mend(rig: Rig, code: int, final: bool) -> None:
     error = failed(rig, api.status(code, "because"))
-    assert error.outcome is Outcome.REJECTED and error.usage == Usage() and error.final is final
+    assert error.outcome is ReplyOutcome.REJECTED and error.usage == Usage() and error.final is final
     assert f"{code} (because): " in str(error) and not rig.waits
 
 
@@ -229,33 +229,33 @@ def test_a_redirect_is_not_followed(rig: Rig) -> None:
     with Api(api.says("caught")) as other:
         error = failed(rig, api.status(307, location=f"{other.url}/v1/messages"))
         assert not other.seen
-    assert error.outcome is Outcome.REJECTED and error.final and BASE_URL in str(error)
+    assert error.outcome is ReplyOutcome.REJECTED and error.final and BASE_URL in str(error)
 
 
 @pytest.mark.parametrize("bad", [api.cut, api.reset_halfway, api.error_halfway])
 def test_an_answer_that_breaks_off_is_lost_at_the_cost_of_what_came(rig: Rig, bad: Play) -> None:
     error = failed(rig, bad)
-    assert error.outcome is Outcome.LOST and error.again and not rig.waits
+    assert error.outcome is ReplyOutcome.LOST and error.again and not rig.waits
     assert error.usage is None or error.usage.input == 12
 
 
 @pytest.mark.parametrize("bad", [api.reset, api.silent])
 def test_where_nothing_came_nothing_is_known(rig: Rig, bad: Play) -> None:
     error = failed(rig, bad, request_seconds=0.3)
-    assert error.outcome is Outcome.LOST and error.again and error.usage is None and not rig.waits
+    assert error.outcome is ReplyOutcome.LOST and error.again and error.usage is None and not rig.waits
 
 
 def test_signs_of_life_do_not_lengthen_the_time_of_a_request(rig: Rig) -> None:
     began = time.monotonic()
     error = failed(rig, api.slow, request_seconds=0.3)
-    assert error.outcome is Outcome.LOST and "the time of the request is over" in str(error)
+    assert error.outcome is ReplyOutcome.LOST and "the time of the request is over" in str(error)
     assert time.monotonic() - began < api.SLOW_S
 
 
 def test_an_answer_without_an_end_is_cut(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claude_http, "LONGEST_BYTES", 1 << 22)
     error = failed(rig, api.endless)
-    assert error.outcome is Outcome.MALFORMED and "4 MiB" in str(error)
+    assert error.outcome is ReplyOutcome.MALFORMED and "4 MiB" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_an_answer_without_an_end_is_cut(rig: Rig, monkeypatch: pytest.MonkeyPat
 )
 def test_what_is_no_answer_is_said_to_be_none(rig: Rig, bad: Play) -> None:
     error = failed(rig, bad)
-    assert error.outcome in (Outcome.MALFORMED, Outcome.LOST) and error.again and not rig.waits
+    assert error.outcome in (ReplyOutcome.MALFORMED, ReplyOutcome.LOST) and error.again and not rig.waits
 
 
 @pytest.mark.parametrize("key", [None, "", "  ", "two words", "ключ-0123456789"])
@@ -297,7 +297,7 @@ def test_without_a_key_it_says_how_to_set_one_and_how_to_go_on(
     with pytest.raises(ValueError) as before:
         claude.check()
     assert str(before.value) == str(error.value)
-    assert error.value.outcome is Outcome.NO_KEY and error.value.final and error.value.usage == Usage()
+    assert error.value.outcome is ReplyOutcome.NO_KEY and error.value.final and error.value.usage == Usage()
     assert KEY in str(error.value) and "proposer=offline" in str(error.value)
     assert not (key or "").strip() or key not in str(error.value)
 

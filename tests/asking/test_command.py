@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.asking.command import Command
-from overlayccl_core.asking.conversation import MadeBy, NoAnswer, Outcome, Stop, Usage
+from overlayccl_core.asking.conversation import MadeBy, NoAnswer, ReplyOutcome, Stop, Usage
 from overlayccl_core.loader import SAFE_PATH
 from tests.asking.requests import request
 
@@ -84,12 +84,12 @@ def test_what_is_no_object_of_these_fields_is_the_text(text: str) -> None:
 )
 def test_a_wrong_field_is_named(said: str, message: str) -> None:
     error = failed(python(f"print({said!r})"))
-    assert error.outcome is Outcome.MALFORMED and message in str(error) and not error.final
+    assert error.outcome is ReplyOutcome.MALFORMED and message in str(error) and not error.final
 
 
 def test_what_is_no_unicode_is_refused_and_what_cannot_be_written_is_escaped() -> None:
     error = failed(python(r"import sys; sys.stdout.buffer.write(b'ok \xff')"))
-    assert error.outcome is Outcome.FAILED and "UTF-8 (byte 3)" in str(error)
+    assert error.outcome is ReplyOutcome.FAILED and "UTF-8 (byte 3)" in str(error)
     answer = python(r"""print('{"text": "\\ud800"}')""").answer(request(), purpose="sketch")
     assert answer.text == r"\ud800"
 
@@ -98,7 +98,9 @@ def test_a_program_that_is_not_there_ends_all(tmp_path: Path) -> None:
     for word in ("no-such-program", str(tmp_path), ""):
         error = failed(Command((word,), 5.0))
         assert (
-            error.final and error.outcome is Outcome.FAILED and "name a program that is there" in str(error)
+            error.final
+            and error.outcome is ReplyOutcome.FAILED
+            and "name a program that is there" in str(error)
         )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overlayccl_core.asking import money
 from overlayccl_core.asking.claude import BASE_URL, KEY, Claude, Settings
-from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, Outcome, Request, Stop, Usage
+from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, ReplyOutcome, Request, Stop, Usage
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.asking.record import FOLDER, Records, read, spent
 from overlayccl_core.configuration.prices import Prices
@@ -20,7 +20,7 @@ from tests.asking import messages_api as api
 from tests.asking.messages_api import Api, Play
 from tests.asking.requests import DAY, PRICES, YES, Told, ledger, request
 
-LOST = NoAnswer("lost", outcome=Outcome.LOST, again=True)
+LOST = NoAnswer("lost", outcome=ReplyOutcome.LOST, again=True)
 MOST = money.most_usd(request(), PRICES) or 0.0
 PROXIES = (
     "ALL_PROXY",
@@ -72,7 +72,7 @@ def test_a_request_that_differs_in_anything_is_another(tmp_path: Path) -> None:
 def test_nothing_is_sent_that_could_cost_more_than_is_left(tmp_path: Path) -> None:
     model = Told([YES])
     error = refused(ledger(model, tmp_path, max_usd=MOST * 0.99))
-    assert error.outcome is Outcome.CEILING and error.final and not model.asked
+    assert error.outcome is ReplyOutcome.CEILING and error.final and not model.asked
     assert "max_usd" in str(error) and f"{MOST:.4f}" in str(error) and spent(tmp_path) == 0
     assert ask(ledger(model, tmp_path, max_usd=MOST * 1.01)) == YES
 
@@ -84,13 +84,13 @@ def test_the_ceiling_is_of_the_whole_tree(tmp_path: Path) -> None:
     elsewhere.mkdir(parents=True)
     (file,) = (tmp_path / "a" / FOLDER).iterdir()
     file.rename(elsewhere / file.name)
-    assert refused(ledger(model, tmp_path, max_usd=MOST)).outcome is Outcome.CEILING
+    assert refused(ledger(model, tmp_path, max_usd=MOST)).outcome is ReplyOutcome.CEILING
 
 
 def test_a_model_without_a_price_is_not_asked_under_a_ceiling(tmp_path: Path) -> None:
     model = Told([YES])
     error = refused(ledger(model, tmp_path, max_usd=9.0), request(model="new"))
-    assert error.outcome is Outcome.UNPRICED and error.final and not model.asked
+    assert error.outcome is ReplyOutcome.UNPRICED and error.final and not model.asked
     assert "config/prices.yaml" in str(error) and "'new'" in str(error)
     free = ledger(model, tmp_path)
     ask(free, request(model="new"))
@@ -125,8 +125,8 @@ def test_a_run_that_is_killed_has_spent_what_it_may_have(tmp_path: Path) -> None
     assert spent(tmp_path) == MOST
     (file,) = (tmp_path / "a" / FOLDER).iterdir()
     left = read(file)
-    assert (left.outcome, left.answer, left.usd) == (Outcome.ASKED, None, MOST)
-    assert refused(ledger(Told([YES]), tmp_path, max_usd=1.5 * MOST)).outcome is Outcome.CEILING
+    assert (left.outcome, left.answer, left.usd) == (ReplyOutcome.ASKED, None, MOST)
+    assert refused(ledger(Told([YES]), tmp_path, max_usd=1.5 * MOST)).outcome is ReplyOutcome.CEILING
     assert ask(ledger(Told([YES]), tmp_path)) == YES
     assert spent(tmp_path) == pytest.approx(MOST + 0.007)
 
@@ -134,22 +134,22 @@ def test_a_run_that_is_killed_has_spent_what_it_may_have(tmp_path: Path) -> None
 def test_what_got_lost_is_asked_once_more_at_its_own_cost(tmp_path: Path) -> None:
     one = ledger(Told([LOST, YES]), tmp_path)
     assert ask(one) == YES
-    assert [call.outcome for call in one.calls] == [Outcome.LOST, Stop.END]
+    assert [call.outcome for call in one.calls] == [ReplyOutcome.LOST, Stop.END]
     assert one.calls[0].usd == MOST and spent(tmp_path) == pytest.approx(MOST + 0.007)
     tight = ledger(Told([LOST, YES]), tmp_path / "other", max_usd=1.5 * MOST)
-    assert refused(tight).outcome is Outcome.CEILING
-    assert [call.outcome for call in tight.calls] == [Outcome.LOST, Outcome.CEILING]
+    assert refused(tight).outcome is ReplyOutcome.CEILING
+    assert [call.outcome for call in tight.calls] == [ReplyOutcome.LOST, ReplyOutcome.CEILING]
 
 
 def test_what_is_lost_twice_is_lost(tmp_path: Path) -> None:
     one = ledger(Told([LOST]), tmp_path)
-    assert refused(one).outcome is Outcome.LOST
+    assert refused(one).outcome is ReplyOutcome.LOST
     assert len(one.calls) == 2 and spent(tmp_path) == pytest.approx(2 * MOST)
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input=12, output=1)])
 def test_a_failure_costs_nothing_or_as_much_as_it_may_have(tmp_path: Path, usage: Usage) -> None:
-    one = ledger(Told([NoAnswer("no", outcome=Outcome.LOST, usage=usage)]), tmp_path)
+    one = ledger(Told([NoAnswer("no", outcome=ReplyOutcome.LOST, usage=usage)]), tmp_path)
     refused(one)
     (call,) = one.calls
     assert call.usage == usage and call.message == "no" and call.seconds == 1.0
@@ -196,9 +196,9 @@ def test_a_damaged_record_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
     (file,) = (tmp_path / "a" / FOLDER).iterdir()
     file.write_text(file.read_text().replace('"Write one."', '"Write two."'))
     error = refused(ledger(model, tmp_path))
-    assert error.outcome is Outcome.DAMAGED and error.final and str(file) in str(error)
+    assert error.outcome is ReplyOutcome.DAMAGED and error.final and str(file) in str(error)
     other = refused(ledger(model, tmp_path, max_usd=9.0), request("Another."))
-    assert other.outcome is Outcome.DAMAGED and len(model.asked) == 1
+    assert other.outcome is ReplyOutcome.DAMAGED and len(model.asked) == 1
 
 
 def test_a_record_says_who_answered_what_and_when(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_record_says_who_answered_what_and_when(tmp_path: Path) -> None:
 
 
 def test_calls_are_rows(tmp_path: Path) -> None:
-    one = ledger(Told([YES, LOST, NoAnswer("no", outcome=Outcome.FAILED)]), tmp_path)
+    one = ledger(Told([YES, LOST, NoAnswer("no", outcome=ReplyOutcome.FAILED)]), tmp_path)
     ask(one)
     ask(one)
     refused(one, request("Another."))
@@ -233,7 +233,7 @@ def test_calls_are_rows(tmp_path: Path) -> None:
 
 def test_every_outcome_may_stand_in_the_table() -> None:
     (column,) = (column for column in CALLS.columns if column.name == "outcome")
-    assert set(column.values) == {*Stop, *Outcome} - {Outcome.ASKED}
+    assert set(column.values) == {*Stop, *ReplyOutcome} - {ReplyOutcome.ASKED}
     (column,) = (column for column in CALLS.columns if column.name == "made_by")
     assert set(column.values) == set(MadeBy)
 

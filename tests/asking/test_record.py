@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.asking.conversation import Answer, Outcome, Stop, ToolCall, Usage
+from overlayccl_core.asking.conversation import Answer, ReplyOutcome, Stop, ToolCall, Usage
 from overlayccl_core.asking.record import FOLDER, Record, Records, read, spent
 from tests.asking.requests import Told, ledger, request
 
@@ -76,7 +76,7 @@ def test_a_record_under_another_name_answers_nothing(tmp_path: Path) -> None:
 
 def test_reservations_of_two_runs_are_two_files(tmp_path: Path) -> None:
     _, kept = record(tmp_path)
-    asked = replace(kept, outcome=Outcome.ASKED, answer=None, usd=0.5)
+    asked = replace(kept, outcome=ReplyOutcome.ASKED, answer=None, usd=0.5)
     records = Records(tmp_path / "b" / FOLDER)
     first, second = records.reserve(asked), records.reserve(asked)
     assert first != second and spent(tmp_path / "b") == 1.0

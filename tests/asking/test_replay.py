@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, Outcome, Request
+from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, ReplyOutcome, Request
 from overlayccl_core.asking.record import FOLDER
 from overlayccl_core.asking.replay import Replay
 from tests.asking.requests import YES, Told, ledger, request
@@ -45,7 +45,7 @@ def test_a_miss_says_which_request_and_how_to_record_it(tmp_path: Path) -> None:
     with pytest.raises(NoAnswer) as error:
         Replay(folder).answer(missing, purpose="refine")
     said = str(error.value)
-    assert error.value.outcome is Outcome.NOT_RECORDED and not error.value.final
+    assert error.value.outcome is ReplyOutcome.NOT_RECORDED and not error.value.final
     assert (
         missing.prompt_digest[:12] in said and "refine: 'Reduce waits.'" in said and "proposer=claude" in said
     )
@@ -58,12 +58,12 @@ def test_a_folder_that_is_not_there_ends_all(tmp_path: Path) -> None:
 
 
 def test_a_call_without_an_answer_is_not_replayed(tmp_path: Path) -> None:
-    lost = Told([NoAnswer("lost", outcome=Outcome.LOST)])
+    lost = Told([NoAnswer("lost", outcome=ReplyOutcome.LOST)])
     with pytest.raises(NoAnswer):
         ledger(lost, tmp_path).ask(request(), purpose="sketch", style="enumerate")
     with pytest.raises(NoAnswer) as error:
         Replay(tmp_path / "a" / FOLDER).answer(request(), purpose="sketch")
-    assert error.value.outcome is Outcome.NOT_RECORDED
+    assert error.value.outcome is ReplyOutcome.NOT_RECORDED
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -71,4 +71,4 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (folder / "notes.json").write_text('{"text": "mine"}')
     with pytest.raises(NoAnswer, match=r"notes\.json is no record of a call") as error:
         Replay(folder).answer(request(), purpose="sketch")
-    assert error.value.final and error.value.outcome is Outcome.DAMAGED
+    assert error.value.final and error.value.outcome is ReplyOutcome.DAMAGED

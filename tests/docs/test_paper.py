@@ -12,7 +12,7 @@ import pytest
 
 from docs import paper
 from overlayccl_core.archiving.jobs import Job
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.cli import verify
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.report.worth import Worth
@@ -42,7 +42,7 @@ def archive(place: Path, *worths: Worth) -> paper.Archive:
         ended=1.0,
         nodes=1,
     )
-    said = Said(
+    said = Manifest(
         tree="local",
         command="",
         config={},

@@ -9,8 +9,8 @@ from typing import Any, cast
 import polars as pl
 import pytest
 
+from overlayccl_core.evidence.choices import ProblemChoice
 from overlayccl_core.evidence.confirmed import split_rows
-from overlayccl_core.evidence.decided import Decided
 from overlayccl_core.evidence.standing import Headline, Passes, StepTables, headline_of, passes_of, placed
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
@@ -266,7 +266,7 @@ def listed(
     arm: str = "finalist_1",
     same: Mapping[str, str] | None = None,
     directions: Sequence[str] = ("forward",),
-) -> Decided:
+) -> ProblemChoice:
     """Case -> the steps that have it; all were chosen as `arm`. same: Case -> the arm with the Program of that."""
     places = [(case, direction, steps) for case, steps in trained.items() for direction in directions]
     finalists = [
@@ -283,10 +283,10 @@ def listed(
         {"case": case, "direction": direction, "arm": arm, "trained_in": steps}
         for case, direction, steps in places
     ]
-    return Decided(finalists=pl.DataFrame(finalists), choice=pl.DataFrame(choice), module="")
+    return ProblemChoice(finalists=pl.DataFrame(finalists), choice=pl.DataFrame(choice), module="")
 
 
-def taken(headlines: Mapping[str, Headline], *problems: Decided) -> dict[str, str]:
+def taken(headlines: Mapping[str, Headline], *problems: ProblemChoice) -> dict[str, str]:
     """Case -> what takes the place in all its directions."""
     found = placed(problems, NOTHING_ALONE, headlines)
     return {case: arm for (case, _), arm in found.items()}

@@ -11,7 +11,7 @@ from overlayccl_core.configuration.cases import case_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
 from overlayccl_core.gates.training import EARLY_STEP
-from overlayccl_core.launching.told import Told
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
@@ -36,7 +36,7 @@ def course(arm: str, seed: int = 0, change: float = 0.0, **columns: Any) -> dict
         "validation_loss": None, "gradient_rel_error": 1e-7, "matmuls": 96, "matmul_digest": "0", "collectives": 4,
         "peak_memory_bytes": 1, "oversubscribed": False, "foreign_cpu_share": 0.0, "disturbed": False,
         "fingerprint": FINGERPRINT, "status": "trained", "message": "",
-        **Told().columns,
+        **NodeReport().columns,
     } | columns  # fmt: skip
 
 

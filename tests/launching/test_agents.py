@@ -8,8 +8,8 @@ import pytest
 
 from overlayccl_core.launching import agents, nodes, processes
 from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.launching.parts import NODES_LOG
-from overlayccl_core.launching.told import Told
 from overlayccl_core.timing.partial import Evidence, at_work
 from tests.launching.agents_in_words import Agent, asked, speaking, two_nodes
 
@@ -265,7 +265,7 @@ def test_what_nodes_are_and_how_far_their_clocks_may_differ_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A launch that is cut off has what was known until then, so the folder has it as the launch goes."""
-    seen: list[Told] = []
+    seen: list[NodeReport] = []
 
     def drifts(agent: Agent) -> None:
         agent.begin(off_by_ns=2_000)
@@ -273,10 +273,10 @@ def test_what_nodes_are_and_how_far_their_clocks_may_differ_is_kept(
         agent.finish()
         while "all done" not in agent.hear():
             pass
-        seen.append(Told.read(tmp_path))
+        seen.append(NodeReport.read(tmp_path))
         agent.say(ended=0.0, off_by_ns=5_000)
 
     with speaking(monkeypatch, lambda agent: agent.launch(off_by_ns=1_000), drifts, cpu="another"):
         nodes.run(two_nodes(), asked(tmp_path))
-    assert [seen[0].clock_off_by_ns, Told.read(tmp_path).clock_off_by_ns] == [4_000, 6_000]
+    assert [seen[0].clock_off_by_ns, NodeReport.read(tmp_path).clock_off_by_ns] == [4_000, 6_000]
     assert seen[0].nodes.startswith("n0: cpu alike #") and "; n1: cpu another #" in seen[0].nodes

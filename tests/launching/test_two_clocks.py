@@ -15,7 +15,7 @@ import pytest
 from overlayccl_core.backends.rank import write_joining
 from overlayccl_core.launching import nodes
 from overlayccl_core.launching.launch import Launch
-from overlayccl_core.launching.told import CLOCK_LIMIT, Told
+from overlayccl_core.launching.node_report import CLOCK_LIMIT, NodeReport
 from overlayccl_core.timing.batch import time_programs
 from tests.launching.clock_worker import SECONDS
 from tests.launching.test_clock import APART
@@ -43,7 +43,7 @@ def drifting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OVERLAYCCL_TESTS_BEFORE", f"env PYTHONPATH={path} {clock}")
 
 
-def launch(folder: Path) -> tuple[Told, float]:
+def launch(folder: Path) -> tuple[NodeReport, float]:
     """(what was told, by how much in ns ranks of the second node were off at most, beyond doubt)."""
     write_joining(folder, two_nodes())
     nodes.run(
@@ -52,7 +52,7 @@ def launch(folder: Path) -> tuple[Told, float]:
     seen = [np.array(json.loads((folder / f"clock-{rank}.json").read_text())) for rank in range(4)]
     first = seen[0][seen[0][:, 1].argmin()]
     off = [np.abs(one[:, 0] - first[0]) - one[:, 1] - first[1] for one in seen[2:]]
-    return Told.read(folder), max(one.max() for one in off)
+    return NodeReport.read(folder), max(one.max() for one in off)
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from overlayccl_core.launching.told import nodes_text
+from overlayccl_core.launching.node_report import nodes_text
 from overlayccl_core.report.deployed import notes
 from overlayccl_core.report.nodes import of_nodes
 from overlayccl_core.report.tree import Tree

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, Request, User
+from overlayccl_core.asking.conversation import Answer, NoAnswer, ReplyOutcome, Request, User
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -43,7 +43,7 @@ class Script:
     def answer(self, request: Request, *, purpose: str) -> Answer:
         self.asked.append((purpose, request))
         left = self.answers.get(purpose, [])
-        said = left.pop(0) if left else NoAnswer("nothing more is written", outcome=Outcome.FAILED)
+        said = left.pop(0) if left else NoAnswer("nothing more is written", outcome=ReplyOutcome.FAILED)
         if isinstance(said, NoAnswer):
             raise said
         return Answer(text=said) if isinstance(said, str) else said

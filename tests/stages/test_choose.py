@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.backends.torchdist import deployed
-from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.steps import STAMPS, STEPS
@@ -128,7 +128,7 @@ def test_an_arm_that_lacks_a_finalist_at_one_case_is_deployed_at_all_as_it_was_t
     decided = decide(SimpleNamespace(**vars(flow) | {"ready": without}), steps, stamps)
     assert arms(decided) == {"finalist_2"}
     there = {r["case"]: r["program"] for r in decided.choice}
-    told = rows_of(Decided(finalists=without, choice=pl.DataFrame(decided.choice), module=""))
+    told = rows_of(ProblemChoice(finalists=without, choice=pl.DataFrame(decided.choice), module=""))
     assert {r["case"]: r["program"] for r in told if r["arm"] == "deployed"} == there
     assert there.pop(case) == ready[case, "finalist_1"]
     assert all(program == ready[name, "finalist_2"] for name, program in there.items()) and there

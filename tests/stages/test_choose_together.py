@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.backends.torchdist import deployed
-from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.measuring.arms import at_case
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.stages import choose
@@ -163,6 +163,6 @@ def test_what_is_deployed_of_an_arm_that_changes_one_problem_is_what_it_ran(flow
     made = chosen(flows, {"only_tp_mlp": 800.0})
     for problem, flow in flows.of.items():
         choice = pl.DataFrame(made[problem].choice, schema=CHOICE.schema)
-        rows = rows_of(Decided(finalists=flow.ready, choice=choice, module=""))
+        rows = rows_of(ProblemChoice(finalists=flow.ready, choice=choice, module=""))
         told = {(r["case"], r["direction"]): r["program"] for r in rows if r["arm"] == "deployed"}
         assert told == {(r["case"], r["direction"]): r["program"] for r in made[problem].choice}

@@ -21,8 +21,8 @@ from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit import torch_views
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.evidence.choices import ProblemChoice, Trained
 from overlayccl_core.evidence.confirmed import split_rows
-from overlayccl_core.evidence.decided import Decided, Trained
 from overlayccl_core.evidence.standing import StepTables, headline_of
 from overlayccl_core.evidence.values import Proven, value_check
 from overlayccl_core.measuring.job_status import JobStatus
@@ -70,7 +70,7 @@ def module(chosen: Program, plain: Program) -> str:
     return deployed.deployed("grad_ar", [case], stamp)
 
 
-def decided(folder: Path) -> Decided:
+def decided(folder: Path) -> ProblemChoice:
     """flat is deployed, as hand_bundled, which is the best seed too."""
     programs = {name: program(name) for name in set(ARMS.values())}
     rows = [
@@ -83,7 +83,7 @@ def decided(folder: Path) -> Decided:
         for arm, name in ARMS.items()
     ]  # fmt: skip
     chosen = rows[1] | {"value_digest": programs["flat"].value_digest, "trained_in": None}
-    return Decided(
+    return ProblemChoice(
         finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
         choice=write(
             CHOICE, [{k: v for k, v in chosen.items() if k != "program_json"}], folder / "choice.parquet"
@@ -105,7 +105,7 @@ def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: 
     return Trained(steps=steps.with_columns(here), stamps=stamps)
 
 
-def confirmed(folder: Path, of: Decided) -> dict[str, list[dict[str, Any]]]:
+def confirmed(folder: Path, of: ProblemChoice) -> dict[str, list[dict[str, Any]]]:
     return confirm.run(
         DEPLOYMENT,
         QUICK,

@@ -13,7 +13,7 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.decided import Decided
+from overlayccl_core.evidence.choices import ProblemChoice
 from overlayccl_core.measuring.arms import stands_as
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps
@@ -33,7 +33,7 @@ ARMS = {
 }
 
 
-def decided(case: Case, arm: str, folder: Path) -> Decided:
+def decided(case: Case, arm: str, folder: Path) -> ProblemChoice:
     """A Problem with its first finalist, of which an arm of the step was chosen."""
     source = catalog.library_source(case.problem)
     programs: dict[str, Program] = {
@@ -62,7 +62,7 @@ def decided(case: Case, arm: str, folder: Path) -> Decided:
     )  # fmt: skip
     choice = {name: chosen[name] for name in chosen if name != "program_json"}
     choice |= {"arm": arm, "value_digest": mine.value_digest, "trained_in": "nano-pp m2"}
-    return Decided(
+    return ProblemChoice(
         finalists=write(FINALISTS, rows, folder / f"{case.problem}.parquet"),
         choice=write(CHOICE, [choice], folder / f"choice-{case.problem}.parquet"),
         module=module,

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.backends.torchdist import deployed
-from overlayccl_core.evidence.decided import Decided, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.evidence.standing import StepTables
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
 from overlayccl_core.program.json_form import loads
@@ -47,7 +47,7 @@ def chosen(flow: SimpleNamespace, trained: bool) -> SimpleNamespace:
         **vars(flow)
         | {
             "problem": problem,
-            "decided": Decided(
+            "decided": ProblemChoice(
                 finalists=flow.ready, choice=flow.checked(CHOICE, made.choice), module=made.module
             ),
             "verdicts": flow.checked(VERDICTS, made.verdicts),
@@ -68,7 +68,7 @@ def in_steps(tp_flow: SimpleNamespace) -> SimpleNamespace:
 
 
 def confirmed_rows(
-    decided: Decided, us: Mapping[str, float] | None = None, launches: int = 3
+    decided: ProblemChoice, us: Mapping[str, float] | None = None, launches: int = 3
 ) -> Iterator[dict[str, Any]]:
     """What needs no search and what was chosen: as fast as its Program should be, or as `us` has it for an arm."""
     for row in rows_of(decided):

@@ -16,7 +16,7 @@ from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import LongrunSection, read
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.decided import Decided
+from overlayccl_core.evidence.choices import ProblemChoice
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.tracing import trace_source
@@ -38,7 +38,7 @@ COURSES = [("developer", 0), ("hand_bundled", 0), ("deployed", 0), ("developer",
 KILLED_AT = 2  # launches that ended by then
 
 
-def decided(folder: Path) -> Decided:
+def decided(folder: Path) -> ProblemChoice:
     """finalist_1 was chosen at both sites of nano."""
     rows: list[dict[str, Any]] = []
     cases, choice = [], []
@@ -69,7 +69,7 @@ def decided(folder: Path) -> Decided:
             )
         )  # fmt: skip
     stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")})
-    return Decided(
+    return ProblemChoice(
         finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
         choice=write(CHOICE, choice, folder / "choice.parquet"),
         module=deployed.deployed("tp_mlp", cases, stamp),

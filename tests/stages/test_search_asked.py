@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.asking.conversation import Answer, NoAnswer, Outcome, ToolCall, User
+from overlayccl_core.asking.conversation import Answer, NoAnswer, ReplyOutcome, ToolCall, User
 from overlayccl_core.configuration import searches
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.search.proposal import FailedSketch, Sketch
@@ -191,7 +191,7 @@ def test_plain_text_with_one_block_of_python_is_a_sketch(run_search: Callable[..
 
 
 def test_where_asking_on_is_in_vain_the_search_ends_with_what_it_has(run_search: Callable[..., Ran]) -> None:
-    no_money = NoAnswer("max_usd: nothing is left", outcome=Outcome.CEILING, final=True)
+    no_money = NoAnswer("max_usd: nothing is left", outcome=ReplyOutcome.CEILING, final=True)
     model = Script({"ideas": [ideas("one", "two")], "implement": [sketch(DOUBLING), no_money]})
     ran = run_search(model)
     assert [purpose for purpose, _ in model.asked] == ["ideas", "implement", "implement"]

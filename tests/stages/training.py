@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.launching.told import Told
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.measuring.arms import at_case, only_problem
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.tables.steps import STAMPS, STEPS
@@ -114,6 +114,6 @@ def _row(
         "oversubscribed": True,
         "foreign_cpu_share": 0.01,
         "disturbed": False,
-        **Told().columns,
+        **NodeReport().columns,
         "fingerprint": FINGERPRINT,
     }

@@ -9,7 +9,7 @@ import pytest
 
 from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.launching.told import Told
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, rows_of, train
@@ -60,12 +60,12 @@ def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> Non
         [record(0, [0, 10_000], [5_000, 30_000], [2.0, 1.0], inspection=SEEN)],
         [record(0, [1_000, 12_000], [9_000, 20_000], [4.0, 3.0], inspection=SEEN)],
     ]
-    [row] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False, told=Told())
+    [row] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False, told=NodeReport())
     assert (row["cold_us"], row["steps_us"]) == ([8.0], [18.0])
     assert row["losses"] == [[2.0, 4.0], [1.0, 3.0]]
     assert row["stamps"] == {"exit": {"program": "p", "library_version": "torch 2", "calls": 3}}
     assert not row["disturbed"]
-    assert rows_of(plan(), ranks, 0.2, "here", oversubscribed=True, told=Told())[0]["disturbed"]
+    assert rows_of(plan(), ranks, 0.2, "here", oversubscribed=True, told=NodeReport())[0]["disturbed"]
 
 
 def test_figures_are_of_the_rank_with_most_and_matrix_products_of_every_rank() -> None:
@@ -74,7 +74,7 @@ def test_figures_are_of_the_rank_with_most_and_matrix_products_of_every_rank() -
     def row(*seen: Inspection, losses: tuple[list[float], ...] = ([2.0], [4.0])) -> dict[str, Any]:
         pairs = zip(seen, losses, strict=True)
         ranks = [[record(0, [0], [5_000], mine, inspection=one)] for one, mine in pairs]
-        [made] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False, told=Told())
+        [made] = rows_of(plan(), ranks, 0.05, "here", oversubscribed=False, told=NodeReport())
         return made
 
     other = replace(
@@ -112,7 +112,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
             record(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
         ]
         rows = rows_of(
-            plan(number), [entries, entries], next(left), "here", oversubscribed=False, told=Told()
+            plan(number), [entries, entries], next(left), "here", oversubscribed=False, told=NodeReport()
         )
         self.kept.keep(self.kept.work(number, self.kept.next_attempt(number)), rows)
 

@@ -93,7 +93,7 @@ def confirm(
     """What is deployed and what needs no search, at their made-up times; steps as in training."""
     import polars as pl
 
-    from overlayccl_core.evidence.decided import rows_of
+    from overlayccl_core.evidence.choices import rows_of
     from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
     from overlayccl_core.program.json_form import loads
     from tests.fake_timings import timing_columns

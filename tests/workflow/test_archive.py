@@ -9,7 +9,7 @@ import pytest
 
 from docs import paper
 from overlayccl_core.archiving import packing
-from overlayccl_core.archiving.findings import Check, Outcome
+from overlayccl_core.archiving.findings import Check, CheckOutcome
 from overlayccl_core.archiving.verify import verify
 from overlayccl_core.cli.main import main
 from overlayccl_core.cli.render import percent
@@ -28,12 +28,12 @@ def test_all_of_it_is_verified(archive: Path, finished: Path) -> None:
     assert not wrong(found)
     of = {check: [one for one in found if one.check is check] for check in Check}
     assert all(
-        one.outcome is Outcome.EXACT
+        one.outcome is CheckOutcome.EXACT
         for check in (Check.BYTES, Check.MANIFEST, Check.TABLES, Check.COMPLETE, Check.CONSISTENT)
         for one in of[check]
     )
-    assert {one.outcome for one in of[Check.PROOFS]} == {Outcome.EXACT}
-    assert {one.outcome for one in of[Check.MADE_AGAIN]} <= {Outcome.EXACT, Outcome.WITHIN}
+    assert {one.outcome for one in of[Check.PROOFS]} == {CheckOutcome.EXACT}
+    assert {one.outcome for one in of[Check.MADE_AGAIN]} <= {CheckOutcome.EXACT, CheckOutcome.WITHIN}
     again = {one.subject.removeprefix(f"{TREE}/") for one in of[Check.MADE_AGAIN]}
     modules = {
         f"deploy/{path.name}" for path in (finished / TREE / "deploy").glob("*.py")
@@ -46,7 +46,9 @@ def test_all_of_it_is_verified(archive: Path, finished: Path) -> None:
         "train-tiny",
         "confirm",
     }
-    unasked = {one.subject.split()[0] for one in of[Check.CONFIGURATION] if one.outcome is Outcome.COULD_NOT}
+    unasked = {
+        one.subject.split()[0] for one in of[Check.CONFIGURATION] if one.outcome is CheckOutcome.COULD_NOT
+    }
     assert {"seed-uniform_a2a", "longtrain-tiny"} <= unasked  # other commands made them
 
 
@@ -132,7 +134,7 @@ def test_a_changed_byte_is_found_wherever_it_is(archive: Path, tmp_path: Path) -
     file = tmp_path / archive.name
     for place in (0, 4, 5, 7, len(data) // 3, len(data) // 2, len(data) - 5, len(data) - 1):
         file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        found = next(one for one in verify(file, 2, lambda line: None) if one.outcome is Outcome.WRONG)
+        found = next(one for one in verify(file, 2, lambda line: None) if one.outcome is CheckOutcome.WRONG)
         assert found.check in (Check.BYTES, Check.MANIFEST), (place, found)
 
 

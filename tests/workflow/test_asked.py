@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 import yaml
 
-from overlayccl_core.archiving import again
-from overlayccl_core.archiving.again import Planned
-from overlayccl_core.archiving.findings import Outcome
+from overlayccl_core.archiving import replay
+from overlayccl_core.archiving.findings import CheckOutcome
 from overlayccl_core.archiving.jobs import jobs_of
+from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -86,7 +86,7 @@ def test_recorded_answers_give_the_same_candidates_to_the_byte_whenever_they_are
     assert table.read_bytes() == first
 
 
-def made_again(root: Path, place: Path) -> dict[str, tuple[Outcome, str]]:
+def made_again(root: Path, place: Path) -> dict[str, tuple[CheckOutcome, str]]:
     """What `verify` says of each table of the search that asked, from the answers beside it."""
     files = [p.relative_to(root).as_posix() for p in (root / TREE / "search/command").glob("*.parquet")]
     jobs = jobs_of(root, [file for file in files if not file.endswith("trials.parquet")], (), 0)
@@ -100,7 +100,7 @@ def made_again(root: Path, place: Path) -> dict[str, tuple[Outcome, str]]:
         parameters=(),
         alone=False,
     )
-    found = again.made_again(root, place, [plan], 1)
+    found = replay.made_again(root, place, [plan], 1)
     return {Path(one.subject).stem: (one.outcome, one.message) for one in found}
 
 
@@ -108,9 +108,11 @@ def test_what_was_asked_is_made_again_from_its_answers_and_a_forged_price_is_fou
     root: Path, tmp_path: Path
 ) -> None:
     found = made_again(root, tmp_path / "again")
-    assert {found[table][0] for table in ("sketches", "candidates", "search_ends")} == {Outcome.EXACT}, found
+    assert {found[table][0] for table in ("sketches", "candidates", "search_ends")} == {CheckOutcome.EXACT}, (
+        found
+    )
     outcome, why = found["calls"]  # this program answers no question about a sketch that is wrong
-    assert outcome is Outcome.COULD_NOT and "2 of its questions had no answer" in why
+    assert outcome is CheckOutcome.COULD_NOT and "2 of its questions had no answer" in why
     table = root / TREE / "search/command/candidates.parquet"
     before = table.read_bytes()
     rewritten(table, lambda f: f.with_columns(pl.col("predicted_us") * 0.9))
@@ -118,7 +120,7 @@ def test_what_was_asked_is_made_again_from_its_answers_and_a_forged_price_is_fou
         outcome, why = made_again(root, tmp_path / "forged")["candidates"]
     finally:
         table.write_bytes(before)
-    assert outcome is Outcome.WRONG and "predicted_us" in why
+    assert outcome is CheckOutcome.WRONG and "predicted_us" in why
 
 
 def test_an_answer_that_is_not_there_is_missed(root: Path, tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_an_answer_that_is_not_there_is_missed(root: Path, tmp_path: Path) -> No
         outcome, _ = made_again(root, tmp_path / "lost")["sketches"]
     finally:
         one.write_text(text)
-    assert outcome is Outcome.WRONG
+    assert outcome is CheckOutcome.WRONG
 
 
 def test_what_fails_on_the_ranks_is_asked_about_and_nothing_before_it_runs_again(root: Path) -> None:

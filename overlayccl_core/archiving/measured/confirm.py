@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from overlayccl_core.archiving.rows import ArchivedJob, Odd, compared, once
 from overlayccl_core.archiving.step_rows import launches, stamped
-from overlayccl_core.evidence.decided import Decided, Trained
+from overlayccl_core.evidence.choices import ProblemChoice, Trained
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.stages import confirm
 from overlayccl_core.tables.confirmed import CONFIRMED
@@ -30,7 +30,7 @@ def complete(job: ArchivedJob) -> Iterator[Odd]:
     yield from (Odd(message=f"{name}: no such model was asked for") for name in sorted(others))
 
 
-def _alone(job: ArchivedJob, decided: Mapping[str, Decided]) -> Iterator[Odd]:
+def _alone(job: ArchivedJob, decided: Mapping[str, ProblemChoice]) -> Iterator[Odd]:
     """What no model has, alone, as often as was asked for; an arm that failed before it was timed is in no row."""
     wanted: dict[tuple[str, ...], str] = {}
     for problem, one in decided.items():

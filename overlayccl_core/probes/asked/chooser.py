@@ -49,7 +49,7 @@ NO_CALL = "Call a tool: order probes, or `finish`."
 Row = dict[str, Any]
 
 
-class Outcome(StrEnum):
+class TurnOutcome(StrEnum):
     """What became of a call of a tool."""
 
     MEASURED = "measured"
@@ -67,22 +67,22 @@ class Asked:
     turn: int
     tool: str
     arguments: str
-    outcome: Outcome
+    outcome: TurnOutcome
     message: str
     probe: Probe | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ModelReply:
     """What is said to a call that orders nothing."""
 
-    outcome: Outcome
+    outcome: TurnOutcome
     text: str
 
     @classmethod
-    def refused(cls, why: str) -> "Said":
+    def refused(cls, why: str) -> "ModelReply":
         """A call that is not done, with the mend."""
-        return cls(outcome=Outcome.REFUSED, text=why)
+        return cls(outcome=TurnOutcome.REFUSED, text=why)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,32 +162,34 @@ class Chooser:
         self._measure(list(ordered.values()))
         return tuple(self._told(call, answer, known) for call, answer in zip(calls, answers, strict=True))
 
-    def _told(self, call: ToolCall, answer: "list[Probe] | Said", known: set[str]) -> ToolResult:
+    def _told(self, call: ToolCall, answer: "list[Probe] | ModelReply", known: set[str]) -> ToolResult:
         """What to say to a call, noted."""
-        if isinstance(answer, Said):
+        if isinstance(answer, ModelReply):
             self._note(call, answer.outcome, answer.text)
-            return ToolResult(id=call.id, text=answer.text, failed=answer.outcome is Outcome.REFUSED)
+            return ToolResult(id=call.id, text=answer.text, failed=answer.outcome is TurnOutcome.REFUSED)
         heard = [self._heard(call, probe, known) for probe in answer]
-        failed = all(outcome in (Outcome.REFUSED, Outcome.FAILED) for outcome, _ in heard)
+        failed = all(outcome in (TurnOutcome.REFUSED, TurnOutcome.FAILED) for outcome, _ in heard)
         return ToolResult(id=call.id, text="\n".join(line for _, line in heard), failed=failed)
 
-    def _answer(self, call: ToolCall, number: int, ordered: dict[str, Probe]) -> "list[Probe] | Said":
+    def _answer(self, call: ToolCall, number: int, ordered: dict[str, Probe]) -> "list[Probe] | ModelReply":
         """The probes of an order, which are added to what is ordered; or what is said to another call."""
         if number >= MOST_CALLS:
-            return Said.refused(f"at most {MOST_CALLS} calls in one turn: make it in the next")
+            return ModelReply.refused(f"at most {MOST_CALLS} calls in one turn: make it in the next")
         if call.name == FINISH.name:
-            return Said(outcome=Outcome.TOLD, text="ended")
+            return ModelReply(outcome=TurnOutcome.TOLD, text="ended")
         try:
             if call.name == COEFFICIENTS.name:
-                return Said(outcome=Outcome.TOLD, text=self._coefficients())
+                return ModelReply(outcome=TurnOutcome.TOLD, text=self._coefficients())
             if call.name == Supports.tool:
-                return Said(outcome=Outcome.TOLD, text=self._supports(Supports.from_data(call.input)))
+                return ModelReply(
+                    outcome=TurnOutcome.TOLD, text=self._supports(Supports.from_data(call.input))
+                )
             order = order_of(call.name, call.input)
             probes = order.probes(self.brief.place) if order else []
         except ValueError as error:
-            return Said.refused(str(error))
+            return ModelReply.refused(str(error))
         if not probes:
-            return Said.refused(f"there is no such tool. {NO_CALL}")
+            return ModelReply.refused(f"there is no such tool. {NO_CALL}")
         here = self._programs | set(ordered)
         new = {
             probe.program.digest: probe
@@ -195,7 +197,7 @@ class Chooser:
             if probe.program.digest not in here and not self._refusal(probe)
         }
         if len(new) > (left := self._probes_left - len(ordered)):
-            return Said.refused(f"that is {len(new)} more probes, and {left} are left: order fewer")
+            return ModelReply.refused(f"that is {len(new)} more probes, and {left} are left: order fewer")
         ordered |= new
         return probes
 
@@ -211,16 +213,16 @@ class Chooser:
             if self._failures >= LAUNCHES_THAT_FAIL:
                 self.ended = f"{self._failures} launches failed, the last: {error}"
 
-    def _heard(self, call: ToolCall, probe: Probe, known: set[str]) -> tuple[Outcome, str]:
+    def _heard(self, call: ToolCall, probe: Probe, known: set[str]) -> tuple[TurnOutcome, str]:
         """What became of a probe, and what a model is told. Why ranks failed may name hosts and paths: it stays."""
         program = probe.program.digest
         if program in self._failed:
-            outcome, message = Outcome.FAILED, self._failed[program]
+            outcome, message = TurnOutcome.FAILED, self._failed[program]
             told = "not measured: its launch failed"
         elif why := self._refusal(probe):
-            outcome, message, told = Outcome.REFUSED, why, why
+            outcome, message, told = TurnOutcome.REFUSED, why, why
         else:
-            outcome = Outcome.KNOWN if program in known else Outcome.MEASURED
+            outcome = TurnOutcome.KNOWN if program in known else TurnOutcome.MEASURED
             message = told = self._text(program)
         self._note(call, outcome, message, probe)
         return outcome, f"{probe.name}: {told}"
@@ -228,7 +230,7 @@ class Chooser:
     def _refusal(self, probe: Probe) -> str:
         return refusal(probe, self.brief.capabilities, self.brief.place.deployment)
 
-    def _note(self, call: ToolCall, outcome: Outcome, message: str, probe: Probe | None = None) -> None:
+    def _note(self, call: ToolCall, outcome: TurnOutcome, message: str, probe: Probe | None = None) -> None:
         self.asked.append(
             Asked(
                 turn=self._turn,

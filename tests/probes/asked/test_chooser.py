@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.asking.conversation import NoAnswer, Outcome, User
+from overlayccl_core.asking.conversation import NoAnswer, ReplyOutcome, User
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.measuring.figures import figures
@@ -152,7 +152,7 @@ def test_calls_without_end_in_one_turn_are_cut(tmp_path: Path) -> None:
 
 
 def test_where_nobody_answers_any_more_what_was_measured_is_kept(tmp_path: Path) -> None:
-    gone = NoAnswer("the service is down", outcome=Outcome.OVERLOADED)
+    gone = NoAnswer("the service is down", outcome=ReplyOutcome.OVERLOADED)
     talked = talk(tmp_path, turn(COLLECTIVE), gone)
     assert talked.chooser.ended == "asked no more: the service is down"
     assert len(programs(talked)) == 1
@@ -165,7 +165,7 @@ def test_where_the_money_ends_what_was_measured_is_kept(tmp_path: Path) -> None:
 
     talked = talk(tmp_path, turn(COLLECTIVE), ask=poor, how={"model": "dear"})
     assert talked.chooser.ended.startswith("asked no more: max_usd: ")
-    assert len(programs(talked)) >= 1 and talked.chooser.ledger.calls[-1].outcome is Outcome.CEILING
+    assert len(programs(talked)) >= 1 and talked.chooser.ledger.calls[-1].outcome is ReplyOutcome.CEILING
 
 
 def test_a_launch_that_fails_is_told_without_places_and_what_was_measured_is_kept(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_second_launch_that_fails_ends_it(tmp_path: Path) -> None:
 
 def test_equal_answers_to_equal_measurements_are_not_asked_again(tmp_path: Path) -> None:
     first = talk(tmp_path, *example(), probes=80)
-    gone = NoAnswer("there is no network", outcome=Outcome.LOST)
+    gone = NoAnswer("there is no network", outcome=ReplyOutcome.LOST)
     again = talk(tmp_path, gone, probes=80)
     assert not again.model.asked and again.chooser.ended == first.chooser.ended == "it called finish"
     assert [call.recorded for call in again.chooser.ledger.calls] == [True] * 5

@@ -19,7 +19,7 @@ CLOCK_LIMIT = 0.01  # of what is timed: half of the 2 % from which on a race tak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class NodeReport:
     """nodes: what they are, in a line; empty: no agents started the ranks. clock_off_by_ns: the most by which the
     clocks of two of them may have differed, and with them the length of what was timed."""
 
@@ -31,7 +31,7 @@ class Told:
         write_text(folder / FILE, json.dumps(asdict(self)))
 
     @classmethod
-    def read(cls, folder: Path) -> "Told":
+    def read(cls, folder: Path) -> "NodeReport":
         """Of the launch in a folder."""
         path = folder / FILE
         return cls(**json.loads(path.read_text())) if path.exists() else cls()
@@ -51,7 +51,7 @@ def nodes_text(nodes: Sequence[tuple[str, Mapping[str, str]]]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class LaunchClock:
     """What is told of a launch, beside the length of the shortest that was timed in it."""
 
     nodes: str
@@ -64,7 +64,7 @@ class Timed:
         return self.clock_off_by_us / self.shortest_us
 
 
-def doubts(launches: Sequence[Timed]) -> list[str]:
+def doubts(launches: Sequence[LaunchClock]) -> list[str]:
     """Sentences on what was timed; none where nodes are alike and their clocks agree."""
     told = list(dict.fromkeys(one.nodes for one in launches if one.nodes))
     said = [f"The nodes of a launch are not alike: {nodes}." for nodes in told if ALIKE not in nodes]

@@ -27,7 +27,7 @@ TYPES: dict[str, type] = {"config": dict, "clean": bool, "measuring": tuple, "no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Manifest:
     """Of the run that an archive is of.
 
     tree: the folder's name below results/. command: what makes it. config: what the command line and the

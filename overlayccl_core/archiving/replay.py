@@ -19,9 +19,9 @@ from typing import Any
 from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
-from overlayccl_core.archiving.findings import Check, Finding, Outcome, guarded
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded
 from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, Job, by_file
-from overlayccl_core.archiving.said import Said
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.project import home
 from overlayccl_core.rule import ALL, targets
 from overlayccl_core.tables.remake import RESULTS
@@ -60,7 +60,7 @@ class Planned:
         return tuple(word for p in self.parameters if CODE_DIGEST.fullmatch(word := p.strip("'")))
 
 
-def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
+def planned(folder: Path, about: Manifest) -> tuple[list[Planned], list[Finding]]:
     """The jobs that this release's rules have for an archive, and targets of which it has none.
 
     ValueError: none for what `all` makes.
@@ -78,7 +78,7 @@ def planned(folder: Path, about: Said) -> tuple[list[Planned], list[Finding]]:
         if target == ALL:
             raise ValueError(why)
         without.append(
-            Finding(check=Check.CONFIGURATION, subject=target, outcome=Outcome.COULD_NOT, message=why)
+            Finding(check=Check.CONFIGURATION, subject=target, outcome=CheckOutcome.COULD_NOT, message=why)
         )
     return list(found.values()), without
 
@@ -96,31 +96,31 @@ def told(
         why = "the configuration in here does not ask for it: another command made it"
         subject = f"{other.name} ({other.outputs[0]})"
         yield (
-            Finding(check=Check.CONFIGURATION, subject=subject, outcome=Outcome.COULD_NOT, message=why),
+            Finding(check=Check.CONFIGURATION, subject=subject, outcome=CheckOutcome.COULD_NOT, message=why),
             None,
         )
     recorded = by_file(jobs)
     for job in plan:
         outcome, why = _told(folder, job, recorded.get(job.outputs[0]))
-        if outcome is Outcome.WRONG and job.target != ALL:
-            outcome = Outcome.COULD_NOT
+        if outcome is CheckOutcome.WRONG and job.target != ALL:
+            outcome = CheckOutcome.COULD_NOT
         yield _finding(Check.CONFIGURATION, job, outcome, why), job
 
 
-def _told(folder: Path, job: Planned, before: Job | None) -> tuple[Outcome, str]:
+def _told(folder: Path, job: Planned, before: Job | None) -> tuple[CheckOutcome, str]:
     """before: the job that the record of its first file is of. Its settings stand in sidecars, too, where the page
     has them from."""
     if before is None:
-        return Outcome.WRONG, f"no record tells how {job.outputs[0]} was made"
+        return CheckOutcome.WRONG, f"no record tells how {job.outputs[0]} was made"
     if odd := _odd(job, before):
-        return Outcome.WRONG, f"only one of the two, its record and the configuration in here, has {odd}"
+        return CheckOutcome.WRONG, f"only one of the two, its record and the configuration in here, has {odd}"
     for name in (one for one in job.outputs if one.endswith(SIDECAR)):
         command = json.loads((folder / name).read_bytes())["command"]
         if _without_codes(command) != _without_codes(job.words):
-            return Outcome.WRONG, f"{name} has another command than the rules"
+            return CheckOutcome.WRONG, f"{name} has another command than the rules"
     if before.code and before.code not in job.codes:
-        return Outcome.WITHIN, "its code is not that of this release"
-    return Outcome.EXACT, ""
+        return CheckOutcome.WITHIN, "its code is not that of this release"
+    return CheckOutcome.EXACT, ""
 
 
 def _without_codes(words: Sequence[str]) -> list[str]:
@@ -131,7 +131,7 @@ def _without_codes(words: Sequence[str]) -> list[str]:
 def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int) -> Iterator[Finding]:
     """Every file of every job that starts no ranks."""
     light = [job for job in plan if not job.alone]
-    yield from (_finding(Check.MEASURED, job, Outcome.COULD_NOT) for job in plan if job.alone)
+    yield from (_finding(Check.MEASURED, job, CheckOutcome.COULD_NOT) for job in plan if job.alone)
 
     def looked_at(job: Planned) -> list[Finding]:
         return list(guarded(Check.MADE_AGAIN, job.name, _again(folder, again, job)))
@@ -145,23 +145,25 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     try:
         words = searched.without_asking(job.words, folder)
     except ValueError as error:
-        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, str(error))
+        yield _finding(Check.MADE_AGAIN, job, CheckOutcome.COULD_NOT, str(error))
         return
     theirs = {*job.outputs, *job.log}
     words = [_elsewhere(word, theirs, again) for word in words]
     if not STAGE.match(job.command):
-        yield _finding(Check.MADE_AGAIN, job, Outcome.COULD_NOT, f"no command of ours: {job.command[:80]}")
+        yield _finding(
+            Check.MADE_AGAIN, job, CheckOutcome.COULD_NOT, f"no command of ours: {job.command[:80]}"
+        )
         return
     done = _python(folder, words[1:], "")
     if done.returncode:
-        yield _finding(Check.MADE_AGAIN, job, Outcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
+        yield _finding(Check.MADE_AGAIN, job, CheckOutcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
         return
     left_open = searched.left_open(folder, job.outputs)
     for file in job.outputs:
         if not file.endswith(SIDECAR):
             outcome, message = difference(again / file, folder / file)
-            if outcome is Outcome.WRONG and (why := left_open.get(Path(file).stem)):
-                outcome, message = Outcome.COULD_NOT, f"{why}: {message}"
+            if outcome is CheckOutcome.WRONG and (why := left_open.get(Path(file).stem)):
+                outcome, message = CheckOutcome.COULD_NOT, f"{why}: {message}"
             yield Finding(check=Check.MADE_AGAIN, subject=file, outcome=outcome, message=message)
 
 
@@ -219,5 +221,5 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _finding(check: Check, job: Planned, outcome: Outcome, message: str = "") -> Finding:
+def _finding(check: Check, job: Planned, outcome: CheckOutcome, message: str = "") -> Finding:
     return Finding(check=check, subject=job.name, outcome=outcome, message=message)

@@ -13,8 +13,8 @@ import yaml
 from snakemake.cli import parse_config
 
 from overlayccl_core.archiving import make, verify
-from overlayccl_core.archiving.findings import Outcome
-from overlayccl_core.archiving.said import Said, command_of, commit_of
+from overlayccl_core.archiving.findings import CheckOutcome
+from overlayccl_core.archiving.manifest import Manifest, command_of, commit_of
 from overlayccl_core.tables.remake import PROFILE
 from tests.archiving.test_crate import SAID
 from workflow_scripts.pipeline import prepare
@@ -53,7 +53,7 @@ def test_what_to_type_names_all_that_was_typed(monkeypatch: pytest.MonkeyPatch) 
     options = "--config models=nano-small preset=smoke problems=tp_mlp,grad_ar"
     assert about.command == f"snakemake --profile local all {options}"
     assert f"`snakemake -n --profile local all {options}`" in make._how(about).decode()
-    assert [one.outcome for one in verify._command(ROOT, about)] == [Outcome.EXACT]
+    assert [one.outcome for one in verify._command(ROOT, about)] == [CheckOutcome.EXACT]
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_what_to_type_names_all_that_was_typed(monkeypatch: pytest.MonkeyPatch) 
 def test_a_command_that_does_not_follow_from_the_configuration_is_refuted(other: Mapping[str, Any]) -> None:
     told = replace(SAID, **other)
     (found,) = verify.guarded(verify.Check.CONFIGURATION, "", verify._command(ROOT, told))
-    assert found.outcome is Outcome.WRONG
+    assert found.outcome is CheckOutcome.WRONG
     (found,) = verify._command(ROOT, SAID)
-    assert found.outcome is Outcome.EXACT
+    assert found.outcome is CheckOutcome.EXACT
 
 
 def test_a_commit_is_told_or_why_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +108,6 @@ def test_a_commit_is_told_or_why_there_is_none(tmp_path: Path, monkeypatch: pyte
 )
 def test_words_that_no_run_says_are_refused(name: str, value: object) -> None:
     told = asdict(SAID)
-    assert Said.loads(json.dumps(told)) == SAID
+    assert Manifest.loads(json.dumps(told)) == SAID
     with pytest.raises(ValueError, match=f"{name} is nothing that a run of ours says"):
-        Said.loads(json.dumps(told | {name: value}))
+        Manifest.loads(json.dumps(told | {name: value}))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.again import Planned, _python, told
-from overlayccl_core.archiving.findings import Outcome
+from overlayccl_core.archiving.findings import CheckOutcome
 from overlayccl_core.archiving.jobs import Job, jobs_of
+from overlayccl_core.archiving.replay import Planned, _python, told
 from overlayccl_core.tables import records
 from tests.tables.test_records import TOLD
 
@@ -42,24 +42,24 @@ PLANNED = Planned(
 )
 
 
-def outcome(*jobs: Job, plan: Planned = PLANNED, folder: Path = Path()) -> tuple[Outcome, str]:
+def outcome(*jobs: Job, plan: Planned = PLANNED, folder: Path = Path()) -> tuple[CheckOutcome, str]:
     ((found, job),) = told(folder, [plan], jobs)
     assert job is plan
     return found.outcome, found.message
 
 
 def test_what_was_told_as_planned_is_exact_by_this_code_and_within_by_another() -> None:
-    assert outcome(BEFORE)[0] is Outcome.EXACT
+    assert outcome(BEFORE)[0] is CheckOutcome.EXACT
     other = replace(BEFORE, code="f" * 16, parameters=("f" * 16, 4))
-    assert outcome(other) == (Outcome.WITHIN, "its code is not that of this release")
+    assert outcome(other) == (CheckOutcome.WITHIN, "its code is not that of this release")
 
 
 def test_what_was_told_otherwise_is_wrong_but_for_other_targets() -> None:
     other = replace(BEFORE, parameters=(CODE, 5))
-    assert outcome(other)[0] is Outcome.WRONG
-    assert outcome(other, plan=replace(PLANNED, target="longrun"))[0] is Outcome.COULD_NOT
+    assert outcome(other)[0] is CheckOutcome.WRONG
+    assert outcome(other, plan=replace(PLANNED, target="longrun"))[0] is CheckOutcome.COULD_NOT
     found, message = outcome(replace(BEFORE, outputs=OUTPUTS[1:]))
-    assert found is Outcome.WRONG and f"no record tells how {OUTPUTS[0]} was made" in message
+    assert found is CheckOutcome.WRONG and f"no record tells how {OUTPUTS[0]} was made" in message
 
 
 def test_a_sidecar_has_the_command_of_its_job(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_sidecar_has_the_command_of_its_job(tmp_path: Path) -> None:
     (tmp_path / TREE).mkdir(parents=True)
     sidecar = f"{TREE}/bench.sidecar.json"
     plan = replace(PLANNED, outputs=(*OUTPUTS, sidecar), command=f"{COMMAND} --rounds 5 && touch done")
-    for rounds, found in (("5", Outcome.EXACT), ("6", Outcome.WRONG)):
+    for rounds, found in (("5", CheckOutcome.EXACT), ("6", CheckOutcome.WRONG)):
         command = [*COMMAND.split(), "--rounds", rounds]
         (tmp_path / sidecar).write_text(json.dumps({"command": command}))
         assert outcome(BEFORE, plan=plan, folder=tmp_path)[0] is found

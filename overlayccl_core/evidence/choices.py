@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class ProblemChoice:
     """What was decided of a Problem: its tables finalists and choice, and the source of the deployed file."""
 
     finalists: pl.DataFrame
@@ -33,10 +33,10 @@ class Trained:
     stamps: pl.DataFrame
 
 
-def decided_of(job: RuleJob) -> dict[str, Decided]:
+def choices_of(job: RuleJob) -> dict[str, ProblemChoice]:
     """Of each of the option `problems`, as a rule that trains or times it again reads it."""
     return {
-        problem: Decided(
+        problem: ProblemChoice(
             finalists=job.read(FINALISTS, problem),
             choice=job.read(CHOICE, problem),
             module=job.file("chosen", problem).read_text(),
@@ -45,7 +45,7 @@ def decided_of(job: RuleJob) -> dict[str, Decided]:
     }
 
 
-def rows_of(decided: Decided) -> list[Row]:
+def rows_of(decided: ProblemChoice) -> list[Row]:
     """The rows of `finalists`, and one of what is deployed at each Case and direction."""
     listed = list(decided.finalists.iter_rows(named=True))
     deployed = []
@@ -57,7 +57,7 @@ def rows_of(decided: Decided) -> list[Row]:
     return [*listed, *deployed]
 
 
-def held(decided: Decided, placed: Mapping[Place, str]) -> dict[Place, Row]:
+def held(decided: ProblemChoice, placed: Mapping[Place, str]) -> dict[Place, Row]:
     """(case, direction) -> the row of what a file is to hold there; none where the framework's own is kept.
 
     placed: what takes the place of what was chosen (`standing.placed`).

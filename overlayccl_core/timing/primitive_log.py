@@ -13,25 +13,25 @@ PASS, FAIL, UNSUPPORTED = "pass", "fail", "unsupported"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class PrimitiveResult:
     """What became of a primitive: pass, fail (wrong values) or unsupported, and what was seen."""
 
     outcome: str
     detail: str
 
 
-class TriedBefore(Mapping[str, Tried]):
+class PrimitiveLog(Mapping[str, PrimitiveResult]):
     """Name of a primitive -> what became of it, in a folder's file. Wrong values are not kept: they stop all."""
 
     def __init__(self, folder: Path, progress: Callable[[str], None]) -> None:
         self._path = folder / FILE
-        self._known: dict[str, Tried] = {}
+        self._known: dict[str, PrimitiveResult] = {}
         if self._path.exists():
             data = json.loads(self._path.read_text())
-            self._known = {name: Tried(**one) for name, one in data.items()}
+            self._known = {name: PrimitiveResult(**one) for name, one in data.items()}
             progress(f"selftest: {len(self._known)} primitives were tried before, going on behind them")
 
-    def keep(self, seen: Mapping[str, Tried]) -> None:
+    def keep(self, seen: Mapping[str, PrimitiveResult]) -> None:
         """Write down what was seen of some."""
         self._known |= seen
         kept = {name: asdict(one) for name, one in self._known.items() if one.outcome != FAIL}
@@ -43,7 +43,7 @@ class TriedBefore(Mapping[str, Tried]):
         shutil.rmtree(self._path.parent, ignore_errors=True)
         self._known = {}
 
-    def __getitem__(self, name: str) -> Tried:
+    def __getitem__(self, name: str) -> PrimitiveResult:
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.launching import fingerprint
-from overlayccl_core.launching.told import Timed, Told, doubts, nodes_text
+from overlayccl_core.launching.node_report import LaunchClock, NodeReport, doubts, nodes_text
 
 A, B = {"cpu": "A", "kernel": "6.1"}, {"cpu": "A", "kernel": "6.2"}
 ALIKE = nodes_text([("n0", A), ("n1", A)])
 
 
-def timed(nodes: str = ALIKE, off_by_us: float = 10.0, shortest_us: float = 1e4) -> Timed:
-    return Timed(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)
+def timed(nodes: str = ALIKE, off_by_us: float = 10.0, shortest_us: float = 1e4) -> LaunchClock:
+    return LaunchClock(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)
 
 
 def test_nothing_is_said_of_like_nodes_whose_clocks_agree() -> None:
@@ -20,14 +20,14 @@ def test_nothing_is_said_of_like_nodes_whose_clocks_agree() -> None:
 
 
 def test_nothing_is_said_of_one_host(tmp_path: Path) -> None:
-    assert Told.read(tmp_path) == Told()
+    assert NodeReport.read(tmp_path) == NodeReport()
     assert doubts([timed(nodes="", off_by_us=0.0)] * 2) == []
 
 
 def test_what_is_kept_is_read(tmp_path: Path) -> None:
-    told = Told(nodes=ALIKE, clock_off_by_ns=1_500)
+    told = NodeReport(nodes=ALIKE, clock_off_by_ns=1_500)
     told.write(tmp_path)
-    assert Told.read(tmp_path) == told and told.columns == {"nodes": ALIKE, "clock_off_by_us": 1.5}
+    assert NodeReport.read(tmp_path) == told and told.columns == {"nodes": ALIKE, "clock_off_by_us": 1.5}
 
 
 def test_nodes_that_are_not_alike_are_each_told() -> None:

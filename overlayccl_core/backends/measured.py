@@ -90,7 +90,7 @@ class TimedProgram:
 
     slowest_rank: of every sample. planned_rounds: how many there were to be. foreign_cpu_share: None where a launch
     was cut off before it was known. first_call_us, compile_us, graphs: of `FirstCall`. nodes, clock_off_by_us: as
-    agents told (`told.Told`). Without samples: it failed before.
+    agents told (`launching.node_report`). Without samples: it failed before.
     """
 
     key: str

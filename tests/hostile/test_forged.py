@@ -1,4 +1,4 @@
-"""Forged answers, a file each: what a process that was taken over may send in a Program's place.
+"""Forged answers, a row each: what a process that was taken over may send in a Program's place.
 
 `set`: parts of an honest answer that are written otherwise; `raw`: a text, so many times; `nodes`: so many empty
 ones. `says`: what refuses it. `without`: what becomes of it when it is rebuilt, and neither the schema nor the
@@ -6,7 +6,6 @@ Problem nor the digests are looked at: it goes through, or the constructors stop
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from overlayccl_core.program import json_form
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.sandbox.tracing import program_of
-from tests.hostile.test_sources import BUSY, GOES_THROUGH, PROBLEM, QUICK_S, cpu_s
+from tests.hostile.test_sources import BUSY, GOES_THROUGH, PROBLEM, QUICK_S, cpu_s, table
 
 SOURCE = """
 from overlayccl_core.program.language import all_reduce, collective_permute, index_select, scale
@@ -27,18 +26,17 @@ def honest(io, p):
     io.write("y", scale(all_reduce(turned, "sum", [[0, 1], [2, 3]]), 1, 2))
 """
 HONEST = trace_source(SOURCE, "honest", PROBLEM)
-FILES = sorted(Path(__file__).parent.glob("schema/*.json"))
-forged = pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in FILES])
+forged = pytest.mark.parametrize("row", [pytest.param(row, id=row["name"]) for row in table("schema")])
 
 
-def answer_of(file: dict[str, Any]) -> bytes:
-    if "raw" in file:
-        text, times = file["raw"]
+def answer_of(row: dict[str, Any]) -> bytes:
+    if "raw" in row:
+        text, times = row["raw"]
         return (text * times).encode()
     answer: dict[str, Any] = {"program": json_form.to_json(HONEST)}
-    if "nodes" in file:
-        answer["program"]["nodes"] = [{}] * file["nodes"]
-    for path, value in file.get("set", {}).items():
+    if "nodes" in row:
+        answer["program"]["nodes"] = [{}] * row["nodes"]
+    for path, value in row.get("set", {}).items():
         *way, last = (int(part) if part.isdigit() else part for part in path.split("/"))
         at: Any = answer
         for part in way:
@@ -74,18 +72,16 @@ def test_what_can_be_forged_is_another_legal_program() -> None:
 
 
 @forged
-def test_a_forged_answer_is_refused_soon(path: Path) -> None:
-    file = json.loads(path.read_text())
-    answer = answer_of(file)
+def test_a_forged_answer_is_refused_soon(row: dict[str, Any]) -> None:
+    answer = answer_of(row)
     began = cpu_s()
     with pytest.raises(Rejected) as refused:
         program_of(answer, PROBLEM)
-    assert file["says"] in str(refused.value)
+    assert row["says"] in str(refused.value)
     assert cpu_s() - began < QUICK_S * BUSY
 
 
 @forged
-def test_without_the_schema_and_the_digests_a_forged_answer_gets_further(path: Path) -> None:
-    file = json.loads(path.read_text())
-    became = rebuilt(answer_of(file))
-    assert any(words in became for words in file["without"].split(" or ")), became
+def test_without_the_schema_and_the_digests_a_forged_answer_gets_further(row: dict[str, Any]) -> None:
+    became = rebuilt(answer_of(row))
+    assert any(words in became for words in row["without"].split(" or ")), became

@@ -1,6 +1,6 @@
 # make run: everything for this machine.   make test, lint, bench: for those who work on it.
 .DEFAULT_GOAL := run
-.PHONY: run evidence env dev browser validator xla test test-xla test-wheel slurm-up slurm-down test-slurm test-parallelcluster lint bench why report paper clean
+.PHONY: run minutes evidence env dev browser validator xla test test-xla test-wheel slurm-up slurm-down test-slurm test-parallelcluster lint bench why report paper clean
 
 unexport PYTHONDONTWRITEBYTECODE # each job is a process of its own: without bytecode it would compile us again
 
@@ -10,11 +10,15 @@ XLA := .venv-xla
 PYTHON := $(shell for v in python3.13 python3.12 python3.11 python3; do \
 	$$v -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$v && break; done)
 
-run: env ## the whole pipeline: results/local, what is deployed, and how long that took
+run: minutes env ## the whole pipeline: results/local, what is deployed, and how long that took
 	@start=$$(date +%s); \
 	$(BIN)/snakemake --profile local all; code=$$?; \
 	$(BIN)/python -m workflow_scripts.phases --results results/local --since $$start; \
 	echo "make run: $$(( $$(date +%s) - start )) s"; exit $$code
+
+minutes:
+	@test -e $(VENV)/.ready-local || echo "Set-up comes first: 2 to 5 minutes, once."
+	@echo "The run: about 20 minutes on two idle cores, more on busy ones; it shows the minutes left."
 
 evidence: env ## what else is claimed: 2 and 8 microbatches, a wider model, 2 ranks; one page with the default run
 	@start=$$(date +%s); \

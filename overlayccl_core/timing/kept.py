@@ -8,14 +8,14 @@ A launch that others disturbed has a second attempt.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.tables.atomic import write_text
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """What a timed launch gave, finished or cut off, and what is still to be timed of its batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -65,10 +66,10 @@ def timed_programs(
 
 def programs_of(launch: KeptLaunch) -> list[TimedProgram]:
     """What a kept launch has, of `asdict`."""
-    return [
-        TimedProgram(**{name: tuple(x) if isinstance(x, list) else x for name, x in row.items()})
-        for row in launch.rows
-    ]
+    fields: Iterator[dict[str, Any]] = (
+        {name: tuple(x) if isinstance(x, list) else x for name, x in row.items()} for row in launch.rows
+    )
+    return [TimedProgram(**one) for one in fields]
 
 
 def missing(jobs: Sequence[Job], launches: Sequence[KeptLaunch]) -> dict[str, int | None]:

@@ -1,4 +1,4 @@
-"""The strategies of the seed library as one writes them by hand in torch: what emitted modules are held against.
+"""The known ways as one writes them by hand in torch: what emitted modules are held against.
 
 Every function takes this rank's inputs (port -> flat tensor) and where it runs, and returns its outputs.
 """

@@ -1,4 +1,4 @@
-"""What one candidate costs at 224 ranks: trace, normalise, check and price; target 10 ms for the median seed.
+"""What one candidate costs at 224 ranks: trace, normalise, check and price; target 10 ms for the median known way.
 
 CPU time of one thread. `first`: in a fresh process, nothing kept. `again`: the source parsed and traced once
 more after its Program is gone, so that only layouts of equal shape are kept, as in a search.
@@ -26,10 +26,10 @@ Cell = tuple[str, str]
 
 
 def report() -> list[str]:
-    """Lines of text: one per seed, and the medians."""
-    lines = [f"{'seed at N=224, bf16':<46}{'first ms':>9}{'again ms':>9}{'collectives':>13}{'runs':>9}"]
+    """Lines of text: one per known way, and the medians."""
+    lines = [f"{'way at N=224, bf16':<46}{'first ms':>9}{'again ms':>9}{'collectives':>13}{'runs':>9}"]
     first, again = [], []
-    for problem, strategy in seeds():
+    for problem, strategy in ways():
         measured, _ = alone(_measure, problem, strategy)
         if isinstance(measured, str):
             lines.append(f"{problem + '/' + strategy:<46}{'not applicable: ' + measured}")
@@ -41,16 +41,16 @@ def report() -> list[str]:
             f"{problem + '/' + strategy:<46}{samples[0]:>9.1f}{again[-1]:>9.1f}{collectives:>13}{runs:>9}"
         )
     median_first, median_again = statistics.median(first), statistics.median(again)
-    lines.append(f"{'median seed':<46}{median_first:>9.1f}{median_again:>9.1f}   target {TARGET_MS:.0f} ms")
+    lines.append(f"{'median way':<46}{median_first:>9.1f}{median_again:>9.1f}   target {TARGET_MS:.0f} ms")
     return lines
 
 
-def seeds() -> list[Cell]:
-    """(problem, strategy) of every listed seed."""
+def ways() -> list[Cell]:
+    """(problem, strategy) of every listed known way."""
     return [
         (problem, name)
         for problem in PROBLEMS
-        for name, _ in read_library(catalog.library_source(problem)).seeds
+        for name, _ in read_library(catalog.library_source(problem)).strategies
     ]
 
 

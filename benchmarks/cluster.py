@@ -1,6 +1,6 @@
 """Search at the size of a cluster: what each Problem takes from its Case to its shortlist, and what it finds.
 
-`python -m benchmarks cluster [--problems NAME ...] [--ranks N ...]`: the functions of the stages seed, price,
+`python -m benchmarks cluster [--problems NAME ...] [--ranks N ...]`: the functions of the stages known way, price,
 search and shortlist, each Problem at its training shapes in a process of its own, with all ranks alike as on
 trn1. Seconds are of its one thread, so that others on the machine do not count. Capabilities and theta are MADE UP
 from published figures (benchmarks/made_up.py): prices say what a search has to tell apart, no cluster's times.
@@ -26,22 +26,22 @@ from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import cases as cases_
-from overlayccl_core.stages import price, search, seed, shortlist
+from overlayccl_core.stages import known_ways, price, search, shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.rows import frame_of
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.table import Table
 from overlayccl_core.tables.theta import THETA
 
 TOPOLOGY = "trn1.32xlarge"
 LIMIT_S, LIMIT_GIB = 600.0, 4.0  # of all Problems together, on 2 cores
-STAGES = ("seed", "price", "search", "shortlist")
+STAGES = ("known_ways", "price", "search", "shortlist")
 HEAD = (
     f"{'problem':<16}{'seconds':>8}{'GiB':>6}{'proven':>9}{'programs':>10}{'families':>9}{'listed':>7}"
-    f"{'found us':>11}{'seed us':>11}  direction: why it ended"
+    f"{'found us':>11}{'way us':>11}  direction: why it ended"
 )
 
 
@@ -56,7 +56,7 @@ class Searched:
     families: int
     listed: int
     found_us: float | None
-    seed_us: float | None
+    known_us: float | None
     ending: str
 
 
@@ -97,10 +97,10 @@ def lines(problem: str, rows: list[Searched], took: dict[str, float], gib: float
     """A line for each direction, and one that says where the seconds went."""
     head = f"{problem:<16}{sum(took.values()):>8.1f}{gib:>6.2f}"
     for row in rows:
-        proven = f"{row.proven}/{row.seeds}"
+        proven = f"{row.proven}/{row.ways}"
         yield (
             f"{head}{proven:>9}{row.programs:>10}{row.families:>9}{row.listed:>7}{_us(row.found_us):>11}"
-            f"{_us(row.seed_us):>11}  {row.direction}: {row.ending}"
+            f"{_us(row.known_us):>11}  {row.direction}: {row.ending}"
         )
         head = " " * len(head)
     yield " " * 16 + "  of them " + ", ".join(f"{stage} {s:.1f}" for stage, s in took.items())
@@ -120,7 +120,7 @@ def searched(case: Case, by: Search | None = None) -> tuple[list[Searched], dict
     theta = frame_of(made_up.theta(of, here).to_rows(), THETA.schema, "theta")
     tables, took = staged(here, cases, capabilities, theta, by or searches.load("offline"))
     return [
-        _one(tables, direction) for direction in tables["seeds"]["direction"].unique(maintain_order=True)
+        _one(tables, direction) for direction in tables["known_ways"]["direction"].unique(maintain_order=True)
     ], took
 
 
@@ -147,11 +147,11 @@ def staged(
         pass
 
     begun = time.process_time()
-    keep("seed", begun, seed.run(here, cases, capabilities, silent), SEEDS)
+    keep("known_ways", begun, known_ways.run(here, cases, capabilities, silent), KNOWN_WAYS)
     begun = time.process_time()
-    keep("price", begun, price.run(here, tables["seeds"], theta, fidelity, progress=silent), PRICES)
+    keep("price", begun, price.run(here, tables["known_ways"], theta, fidelity, progress=silent), PRICES)
     begun = time.process_time()
-    inputs = (cases, tables["seeds"], theta, fidelity, capabilities)
+    inputs = (cases, tables["known_ways"], theta, fidelity, capabilities)
     nobody = Asking(
         answers=Path("nowhere"), tree=Path("nowhere"), max_usd=0.0
     )  # the rules' own search asks nobody
@@ -161,7 +161,7 @@ def staged(
     begun = time.process_time()
     listed = shortlist.run(
         settings.read(Path(settings.FILE)),
-        *(tables["seeds"], tables["prices"], tables["candidates"]),
+        *(tables["known_ways"], tables["prices"], tables["candidates"]),
         emit,
         progress=silent,
     )
@@ -181,13 +181,13 @@ def _one(tables: dict[str, pl.DataFrame], direction: str) -> Searched:
     strategies = proven.filter(pl.col("origin") != "rule")
     return Searched(
         direction=direction,
-        proven=here["seeds"].filter(pl.col("equivalence") == Outcome.PASS).height,
-        seeds=here["seeds"].height,
+        proven=here["known_ways"].filter(pl.col("equivalence") == Outcome.PASS).height,
+        ways=here["known_ways"].height,
         programs=end["programs"],
         families=end["families"],
         listed=here["shortlist"].height,
         found_us=_least(proven),
-        seed_us=_least(strategies),
+        known_us=_least(strategies),
         ending=end["why"],
     )
 

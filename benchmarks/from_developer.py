@@ -1,7 +1,7 @@
-"""What the search finds from the developer's strategy alone, against what it finds from all seeds.
+"""What the search finds from the developer's strategy alone, against what it finds from all known ways.
 
 On the coefficients of a finished run: `python -m benchmarks.from_developer [results/local]`. The search is to end
-within 2% by itself, since a new Problem has no library of seeds to begin with. Below, at the small example of every
+within 2% by itself, as a new Problem has no library of known ways. Below, at the small example of every
 Problem: the strategies whose values, node by node, are not among all that it prices, and why they are not.
 """
 
@@ -19,13 +19,13 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.stages.search import searched
-from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.fidelity import FIDELITY
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.table import read
 from overlayccl_core.tables.theta import THETA
 
@@ -44,12 +44,14 @@ def report(tree: Path = Path("results/local")) -> list[str]:
         ),
         memory_budget_bytes=load(Path("config/deployments/local.yaml")).memory_budget_bytes,
     )
-    lines = ["predicted us: cheapest from all seeds, from developer alone, above (limit 2%)"]
+    lines = ["predicted us: cheapest from all known ways, from developer alone, above (limit 2%)"]
     worst = 0.0
     for problem in sorted(path.name for path in (tree / "problems").iterdir()):
-        for where, all_seeds, alone in compared(tree / "problems" / problem, here):
-            worst = max(worst, alone / all_seeds - 1)
-            lines.append(f"  {where:46s} {all_seeds:10.0f} {alone:10.0f}  {alone / all_seeds - 1:+.1%}")
+        for where, all_known_ways, alone in compared(tree / "problems" / problem, here):
+            worst = max(worst, alone / all_known_ways - 1)
+            lines.append(
+                f"  {where:46s} {all_known_ways:10.0f} {alone:10.0f}  {alone / all_known_ways - 1:+.1%}"
+            )
     lines.append(f"worst: {worst:.1%}: {'within' if worst <= LIMIT else 'ABOVE'} the limit")
     lines.append(
         "met by the search from developer alone, value by value, of the strategies; those not met, why"
@@ -70,13 +72,13 @@ def why_not_met(problem: Problem, here: DeploymentFacts) -> dict[str, str]:
 
     {} where there is no search, as nothing is exchanged.
     """
-    seeds = list(seed_rows(problem, here.capabilities, here.memory_budget_bytes))
-    found = _from_developer(problem, seeds, here)
+    ways = list(known_way_rows(problem, here.capabilities, here.memory_budget_bytes))
+    found = _from_developer(problem, ways, here)
     values = {row["value_digest"] for row in found}
-    priced = {row["value_digest"]: row for row in _searched(problem, seeds, here)}
+    priced = {row["value_digest"]: row for row in _searched(problem, ways, here)}
     return {
         row["strategy"]: "" if row["value_digest"] in values else _why(priced[row["value_digest"]], found)
-        for row in seeds
+        for row in ways
         if found and row["value_digest"] in priced
     }
 
@@ -94,26 +96,26 @@ def _why(strategy: Row, found: list[Row]) -> str:
     return f"{mine:.0f} us, {word} what stands for its family ({of_family:.0f} us)"
 
 
-def _from_developer(problem: Problem, seeds: list[Row], here: DeploymentFacts) -> list[Row]:
+def _from_developer(problem: Problem, ways: list[Row], here: DeploymentFacts) -> list[Row]:
     """The candidates of the search from the developer's strategy; none where there is no search."""
-    return _searched(problem, [row for row in seeds if row["role"] == "developer"], here)
+    return _searched(problem, [row for row in ways if row["role"] == "developer"], here)
 
 
-def _searched(problem: Problem, seeds: list[Row], here: DeploymentFacts) -> list[Row]:
+def _searched(problem: Problem, ways: list[Row], here: DeploymentFacts) -> list[Row]:
     """The candidates of the search from some strategies."""
-    found = searched(problem, seeds, searches.load("offline"), here, time.monotonic, lambda _text: None)
+    found = searched(problem, ways, searches.load("offline"), here, time.monotonic, lambda _text: None)
     return dict(found).get("candidates", [])
 
 
 def compared(folder: Path, here: DeploymentFacts) -> list[tuple[str, float, float]]:
     """(Case and direction, cheapest of the run's candidates, cheapest from the developer alone) in us."""
-    seeds, cases = read(SEEDS, folder / "seeds.parquet"), read(CASES, folder / "cases.parquet")
+    ways, cases = read(KNOWN_WAYS, folder / "known_ways.parquet"), read(CASES, folder / "cases.parquet")
     known = pl.concat([read(CANDIDATES, path) for path in folder.glob("search/*/candidates.parquet")])
     priced = []
     for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
         for problem in catalog.directions(case):
             at = (pl.col("case") == case.id) & (pl.col("direction") == problem.direction.value)
-            if found := _from_developer(problem, list(seeds.filter(at).iter_rows(named=True)), here):
+            if found := _from_developer(problem, list(ways.filter(at).iter_rows(named=True)), here):
                 mine = pl.DataFrame(found, infer_schema_length=None)
                 where = f"{case.id} {problem.direction.value}"
                 priced.append((where, cheapest(known.filter(at)), cheapest(mine)))

@@ -1,4 +1,4 @@
-"""What torch_xla compiles of every seed at 224 ranks, 32 a node, at sizes of training: lowered on CPU, not run.
+"""What torch_xla compiles of every known way at 224 ranks, 32 a node, at training sizes: lowered on CPU, not run.
 
 It needs the real torch_xla: `make xla`, then `.venv-xla/bin/python -m benchmarks hlo`. Seconds are of one rank and
 one module: its tables, the trace and the HLO. Bytes are of one rank, at the larger side of each collective.
@@ -17,7 +17,7 @@ from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.stages.known_ways import known_ways_of
 
 CALLS = "overlayccl_core.backends.torchxla.calls"
 COMPARED = (0, 1, 31, 32, 63, 64, 111, 112, 191, 192, 223)  # first, last, and where nodes and halves meet
@@ -32,12 +32,12 @@ SHORT = {
 
 
 def report() -> Iterator[str]:
-    """A line for each seed and direction."""
+    """A line for each known way and direction."""
     os.environ |= {"PJRT_DEVICE": "CPU", "XLA_ALWAYS_ALLREDUCE": "1"}
     compared = ", ".join(map(str, COMPARED))
-    yield f"HLO of every seed at {RANKS} ranks, `train` sizes; the same text on ranks {compared}: yes or no"
-    yield f"{'seed':<64}{'graphs':>7}{'collectives':>22}{'MiB':>10}{'groups of':>11}{'kB':>7}{'s':>7}  same"
-    for problem, direction, name, program in seeds():
+    yield f"HLO of every known way at {RANKS} ranks, `train` sizes; the same text on ranks {compared}: yes or no"
+    yield f"{'way':<64}{'graphs':>7}{'collectives':>22}{'MiB':>10}{'groups of':>11}{'kB':>7}{'s':>7}  same"
+    for problem, direction, name, program in ways():
         texts, seconds, same = lowered(program)
         found = [one for text in texts for one in collectives(text)]
         yield (
@@ -47,16 +47,16 @@ def report() -> Iterator[str]:
         )
 
 
-def seeds() -> Iterator[tuple[str, str, str, Program]]:
+def ways() -> Iterator[tuple[str, str, str, Program]]:
     """(Problem, direction, name, Program) of all that apply."""
     for name in PROBLEMS:
         for problem in catalog.directions(replace(example(name), uniform=True)):
-            for seed in seeds_of(problem):
+            for way in known_ways_of(problem):
                 try:
-                    program = replay(seed.recipe, problem)
+                    program = replay(way.recipe, problem)
                 except NotApplicable:
                     continue
-                short = seed.name.replace("simplified_transpose_of_", "transposed ")
+                short = way.name.replace("simplified_transpose_of_", "transposed ")
                 yield name, problem.direction.value, short, program
 
 

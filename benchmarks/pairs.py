@@ -1,4 +1,4 @@
-"""Twenty Programs of the seed library, each with the function that one would write by hand."""
+"""Twenty Programs of the library, each with the function that one would write by hand."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What one proof costs at 224 ranks and training shapes: target 2 s and 1 GiB for every seed and its backward.
+"""What one proof costs at 224 ranks and training shapes: target 2 s and 1 GiB for every known way and its backward.
 
 Each in a process of its own. `sweep` does the same at all sizes, at every example of a Problem.
 """
@@ -17,7 +17,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.stages.known_ways import known_ways_of
 
 TARGET_S, TARGET_MIB = 2.0, 1024.0
 DTYPES = ("bfloat16", "float32")
@@ -41,7 +41,7 @@ class Proof:
 
 
 def report() -> list[str]:
-    """Lines of text: one per seed and dtype, and the worst."""
+    """Lines of text: one per known way and dtype, and the worst."""
     proofs = [p for name in PROBLEMS for d in DTYPES for p in proofs_at(example(name, dtype=d))]
     seconds, mib = max(p.seconds for p in proofs), max(p.mib for p in proofs)
     worst = f"worst: {seconds:.2f} s, {mib:.0f} MiB; target {TARGET_S:.0f} s, {TARGET_MIB:.0f} MiB"
@@ -60,17 +60,17 @@ def line(proof: Proof) -> str:
 
 
 def proofs_at(case: Case) -> Iterator[Proof]:
-    """Every seed of both directions, each in a process of its own."""
+    """Every known way of both directions, each in a process of its own."""
     for problem in catalog.directions(case):
         bound, _ = alone(_lossy_bound, case, problem.direction)
-        for seed in seeds_of(problem):
+        for way in known_ways_of(problem):
             (verdict, seconds, before_s, loop_ms), mib = alone(
-                _prove, case, problem.direction, seed.recipe, bound
+                _prove, case, problem.direction, way.recipe, bound
             )
             yield Proof(
                 case=case.id,
                 direction=problem.direction.value,
-                strategy=seed.name,
+                strategy=way.name,
                 verdict=verdict,
                 seconds=seconds,
                 before_s=before_s,

@@ -25,8 +25,8 @@ from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.loop import Stop
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.stages.search import searched
-from overlayccl_core.stages.seed import seed_rows
 
 RANKS, NODES = 16, 4
 PROGRAMS = 800  # of a full search
@@ -123,12 +123,12 @@ def _drawn(one: Coefficient, random: np.random.Generator) -> Coefficient:
 def both(problem: Problem, facts: DeploymentFacts, families: int | None) -> Iterator[Both]:
     """The full search and the pruned one; nothing where nothing is exchanged."""
     by = searches.load("offline")
-    seeds = list(seed_rows(problem, facts.capabilities, facts.memory_budget_bytes))
+    ways = list(known_way_rows(problem, facts.capabilities, facts.memory_budget_bytes))
     full = by.changed(
         proxy=Proxy(nodes=NEVER, ranks=NEVER), settled=NEVER, families=ALWAYS, random=0, programs=PROGRAMS
     )
     pruned = by.changed(proxy=Proxy(nodes=1, ranks=1), families=families or by.families)
-    whole, part = _found(problem, seeds, full, facts), _found(problem, seeds, pruned, facts)
+    whole, part = _found(problem, ways, full, facts), _found(problem, ways, pruned, facts)
     if whole is None or part is None:
         return
     (us, count, proposals, seconds, cut), (us_, count_, proposals_, seconds_, _) = whole, part
@@ -142,11 +142,11 @@ def both(problem: Problem, facts: DeploymentFacts, families: int | None) -> Iter
 
 
 def _found(
-    problem: Problem, seeds: list[dict[str, object]], by: Search, facts: DeploymentFacts
+    problem: Problem, ways: list[dict[str, object]], by: Search, facts: DeploymentFacts
 ) -> tuple[float, int, int, float, bool] | None:
     """(best us, families, proposals, seconds, whether it was cut); None where there is nothing to search."""
     begun = time.process_time()
-    tables = dict(searched(problem, seeds, by, facts, time.monotonic, lambda _text: None))
+    tables = dict(searched(problem, ways, by, facts, time.monotonic, lambda _text: None))
     seconds = time.process_time() - begun
     if "candidates" not in tables:
         return None

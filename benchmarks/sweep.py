@@ -1,4 +1,4 @@
-"""python -m benchmarks.sweep: every seed of every Problem, at every example and number of ranks, proven.
+"""python -m benchmarks.sweep: every known way of every Problem, at every example and number of ranks, proven.
 
 Rows go to a table (CSV); what is in it is not proven again, so a sweep may be done in pieces.
 """

@@ -40,7 +40,7 @@ def plug_in(name: str) -> ProblemPlugIn:
 
 
 def library_source(name: str) -> str:
-    """The source of a Problem's seed library."""
+    """The source of a Problem's library of known ways."""
     return loader.source("strategies", name)
 
 

@@ -4,7 +4,7 @@
 # Proven Programs that are worth timing; without prices, so an equal list measures nothing anew.
 checkpoint shortlist:
     input:
-        seeds=f"{PROBLEM}/seeds.parquet",
+        known_ways=f"{PROBLEM}/known_ways.parquet",
         prices=f"{PROBLEM}/prices.parquet",
         candidates=of_searches("candidates"),
     output:
@@ -34,7 +34,7 @@ checkpoint shortlist:
 # The best measured, the baselines beside them, and how right the prices were.
 checkpoint finalists:
     input:
-        seeds=f"{PROBLEM}/seeds.parquet",
+        known_ways=f"{PROBLEM}/known_ways.parquet",
         shortlist=f"{PROBLEM}/shortlist.parquet",
         bench=f"{PROBLEM}/bench.parquet",
         prices=f"{PROBLEM}/prices.parquet",
@@ -66,7 +66,7 @@ checkpoint finalists:
 # What is to be deployed of a Problem: the plainest arm that no other beats beyond noise, of those that pass.
 checkpoint choose:
     input:
-        seeds=f"{PROBLEM}/seeds.parquet",
+        known_ways=f"{PROBLEM}/known_ways.parquet",
         candidates=of_searches("candidates"),
         shortlist=chosen_with("shortlist"),
         bench=chosen_with("bench"),

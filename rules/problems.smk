@@ -20,26 +20,26 @@ use rule light as cases with:
 
 
 # Every strategy of a Problem's library, traced and proven at every Case.
-use rule light as seed with:
+use rule light as known_ways with:
     input:
         cases=f"{PROBLEM}/cases.parquet",
         capabilities=f"{TREE}/capabilities.parquet",
     output:
-        **tables(PROBLEM, "seeds"),
+        **tables(PROBLEM, "known_ways"),
     log:
-        f"{LOGS}/seed-{{problem}}.log",
+        f"{LOGS}/known_ways-{{problem}}.log",
     benchmark:
-        f"{LOGS}/seed-{{problem}}.tsv"
+        f"{LOGS}/known_ways-{{problem}}.tsv"
     params:
-        **stage("seed", compared=DEPLOYMENT),
+        **stage("known_ways", compared=DEPLOYMENT),
     message:
         "Tracing and proving the strategies of {wildcards.problem}"
 
 
-# What the cost model says of every seed, by term.
+# What the cost model says of every known way, by term.
 use rule light as price with:
     input:
-        seeds=f"{PROBLEM}/seeds.parquet",
+        known_ways=f"{PROBLEM}/known_ways.parquet",
         theta=f"{TREE}/theta.parquet",
         fidelity=f"{TREE}/fidelity.parquet",
     output:

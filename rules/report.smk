@@ -7,7 +7,7 @@ use rule light as report with:
         probes=f"{TREE}/probes.parquet",
         theta=f"{TREE}/theta.parquet",
         fidelity=f"{TREE}/fidelity.parquet",
-        seeds=of_problems("seeds"),
+        known_ways=of_problems("known_ways"),
         prices=of_problems("prices"),
         bench=of_problems("bench"),
         fidelities=of_problems("fidelity"),

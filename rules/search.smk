@@ -29,7 +29,7 @@ def searching(folder, search):
 use rule light as search with:
     input:
         cases=f"{PROBLEM}/cases.parquet",
-        seeds=f"{PROBLEM}/seeds.parquet",
+        known_ways=f"{PROBLEM}/known_ways.parquet",
         theta=f"{TREE}/theta.parquet",
         fidelity=f"{TREE}/fidelity.parquet",
         capabilities=f"{TREE}/capabilities.parquet",

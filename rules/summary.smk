@@ -4,7 +4,7 @@
 # Proof, price and bench side by side; what is deployed is printed when it is done.
 rule summary:
     input:
-        seeds=of_problems("seeds"),
+        known_ways=of_problems("known_ways"),
         prices=of_problems("prices"),
         shortlist=of_problems("shortlist"),
         bench=of_problems("bench"),

@@ -6,7 +6,7 @@ from overlayccl_core import catalog
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.problem import Direction
-from tests.seed_cases import SMALL, case
+from tests.known_cases import SMALL, case
 
 
 @pytest.mark.parametrize("name", list(SMALL))

@@ -44,7 +44,7 @@ def test_the_library_that_is_made_up_refuses_what_is_published(
     assert library.supports(asked).supported is supported
 
 
-def test_a_small_case_goes_from_its_seeds_to_its_shortlist() -> None:
+def test_a_small_case_goes_from_its_known_ways_to_its_shortlist() -> None:
     rows, took = cluster.searched(replace(example("ring_kv", "small", ranks=4), uniform=True))
     assert [row.direction for row in rows] == ["forward", "backward"] and set(took) == set(cluster.STAGES)
-    assert all(row.proven and row.listed and row.found_us and row.seed_us for row in rows)
+    assert all(row.proven and row.listed and row.found_us and row.known_us for row in rows)

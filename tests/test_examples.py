@@ -11,8 +11,8 @@ from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import functions_of
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
+from tests.known_cases import case
 from tests.probes.asked.talk import example, talk
-from tests.seed_cases import case
 
 SKETCHES = sorted((Path(__file__).parents[1] / "examples/sketches").glob("*/*.py"))
 

@@ -13,7 +13,7 @@ from overlayccl_core.tables import records
 
 JOBS = [
     Job(name="probe", rule="probe", began_s=10.0, ended_s=40.0),
-    Job(name="seed-a", rule="seed", began_s=42.0, ended_s=60.0),
+    Job(name="known_ways-a", rule="known_ways", began_s=42.0, ended_s=60.0),
     Job(name="fit", rule="fit", began_s=45.0, ended_s=50.0),
 ]
 
@@ -26,8 +26,8 @@ JOBS = [
         (39.0, "probe", True, 29.0),
         (41.0, "probe", False, 1.0),
         (46.0, "fit", True, 1.0),  # of two at work that which began last
-        (55.0, "seed-a", True, 13.0),
-        (65.0, "seed-a", False, 5.0),
+        (55.0, "known_ways-a", True, 13.0),
+        (65.0, "known_ways-a", False, 5.0),
     ],
 )
 def test_a_point_of_an_undisturbed_run_is_told_by_the_job_that_it_falls_into(

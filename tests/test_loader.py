@@ -147,13 +147,13 @@ def test_ones_own_strategies_take_the_place_of_the_packages_and_what_is_imported
     (own / "strategies" / "mine.py").write_text('"""Another."""\n')
     monkeypatch.setenv(loader.VARIABLE, "")  # so that what is put there is gone afterwards
     monkeypatch.delenv(loader.VARIABLE)
-    before = Sources().digest("seed", "strategies/tp_mlp.py")
+    before = Sources().digest("known_ways", "strategies/tp_mlp.py")
     loader.use_project(tmp_path)
     assert loader.source("strategies", "tp_mlp") == '"""Mine."""\n'
     assert loader.place(loader.path("strategies", "tp_mlp")) == (own, Path("strategies/tp_mlp.py"))
     assert loader.path("problems", "tp_mlp").is_relative_to(loader.ROOT)
     assert {"mine", "grad_ar"} <= set(loader.names("strategies"))
-    assert Sources().digest("seed", "strategies/tp_mlp.py") != before
+    assert Sources().digest("known_ways", "strategies/tp_mlp.py") != before
 
 
 def test_folders_that_were_named_stay_and_a_project_without_any_changes_nothing(

@@ -28,7 +28,7 @@ def _rule(job: Any) -> str:
 
 
 def _name(job: Any) -> str:
-    """`seed tp_mlp`."""
+    """`known_ways tp_mlp`."""
     return " ".join(
         [
             job.rule.name,

@@ -15,7 +15,7 @@ CODE_DIGEST = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """name: that of its log, `seed-tp_mlp`. nodes: that it had to itself; 0: it ran where Snakemake did."""
+    """name: that of its log, `known_ways-tp_mlp`. nodes: that it had to itself; 0: it ran where Snakemake did."""
 
     name: str
     rule: str
@@ -31,7 +31,7 @@ class Job:
 
     @property
     def script(self) -> str:
-        """The file that its command runs: `overlayccl_core/stages/seed.py`."""
+        """The file that its command runs: `overlayccl_core/stages/known_ways.py`."""
         stage = STAGE.match(self.command)
         return f"overlayccl_core/stages/{stage[1]}.py" if stage else ""
 

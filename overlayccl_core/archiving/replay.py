@@ -45,7 +45,7 @@ class Planned:
 
     @property
     def name(self) -> str:
-        """`seed-tp_mlp`."""
+        """`known_ways-tp_mlp`."""
         return Path(self.log[0]).stem if self.log else self.rule
 
     @property

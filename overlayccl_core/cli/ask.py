@@ -22,7 +22,7 @@ from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.style import style
-from overlayccl_core.stages import seed
+from overlayccl_core.stages.known_ways import Row, known_way_rows
 from overlayccl_core.stages.search import leads, place_of, standing
 
 DEFAULT = "claude"
@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(
             f"search {search.name} asks nobody ({search.proposer}): --search names one that does"
         )
-    desk, problem, seeds = _desk(where, arguments.problem, search, plugin)
-    begun = standing(problem, seeds, search, desk.facts)
+    desk, problem, ways = _desk(where, arguments.problem, search, plugin)
+    begun = standing(problem, ways, search, desk.facts)
     if begun is None:
         raise ValueError(f"{place_text(problem)}: no known strategy is right here, so nothing is searched")
     talk, purpose, message = style(search.style).opening(desk, begun)
@@ -86,15 +86,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _desk(
     where: Context, problem: str, search: Any, plugin: proposer.LanguageModelPlugIn
-) -> tuple[Desk, Problem, list[seed.Row]]:
-    """What a search asks through, where it asks first, and the seeds there. ValueError: no such Problem, nothing
-    fitted."""
+) -> tuple[Desk, Problem, list[Row]]:
+    """What a search asks through, where it asks first, and the known ways there.
+
+    ValueError: no such Problem, nothing fitted.
+    """
     catalog.plug_in(problem)
     facts = _facts(where)
     can, budget = facts.capabilities, facts.memory_budget_bytes
     problems = {place_of(p): p for case in configured(where, problem) for p in catalog.directions(case)}
-    seeds = {place: list(seed.seed_rows(p, can, budget)) for place, p in problems.items()}
-    asked = leads(seeds, problems.values())
+    ways = {place: list(known_way_rows(p, can, budget)) for place, p in problems.items()}
+    asked = leads(ways, problems.values())
     if not asked:
         raise ValueError(
             f"{problem} exchanges nothing at its Cases: {hint(problem, where.settings.problems)}"
@@ -106,7 +108,7 @@ def _desk(
     )
     ledger = asking.ledger(plugin.language_model(search))
     desk = Desk(search=search, ledger=ledger, facts=facts, leads=asked)
-    return desk, problems[first], seeds[first]
+    return desk, problems[first], ways[first]
 
 
 def _facts(where: Context) -> DeploymentFacts:

@@ -14,8 +14,8 @@ from overlayccl_core.report.terms import Explanation, explanations
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.table import Table
 
 LEGEND = (
@@ -101,7 +101,7 @@ def _explanations(where: Context, problem: str) -> list[Explanation]:
     return explanations(
         choice,
         needed(VERDICTS, "verdicts"),
-        needed(SEEDS, "seeds"),
+        needed(KNOWN_WAYS, "known_ways"),
         needed(PRICES, "prices"),
         pl.concat(candidates) if candidates else None,
         needed(BENCH, "bench"),

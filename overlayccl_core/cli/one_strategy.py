@@ -85,13 +85,13 @@ def _equivalence(program: Program) -> Verdict:
     return equivalence.prove(program, reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
 
 
-def contenders(name: str, proof: Proof, seeds: Sequence[Row], theta: Theta | None) -> list[Contender]:
-    """The strategy and the proven seeds of the same Problem, priced where there is a theta; each Program once."""
+def contenders(name: str, proof: Proof, ways: Sequence[Row], theta: Theta | None) -> list[Contender]:
+    """The strategy and the proven known ways of its Problem, priced where there is a theta; each Program once."""
     named = [(name, YOURS, proof.program)] if proof.passed else []
     named += [
-        (seed["strategy"], seed["role"], loads(seed["program_json"]))
-        for seed in seeds
-        if seed["legality"] == seed["equivalence"] == Outcome.PASS
+        (way["strategy"], way["role"], loads(way["program_json"]))
+        for way in ways
+        if way["legality"] == way["equivalence"] == Outcome.PASS
     ]
     same: dict[str, list[tuple[str, str, Program]]] = {}
     for one in named:
@@ -139,5 +139,5 @@ def measure(
 
 
 def _key(one: Contender) -> str:
-    """Names of different Programs may be alike: a file's function may be called as a seed is."""
+    """Names of different Programs may be alike: a file's function may be called as a known way is."""
     return f"{one.names[0]}-{one.program.digest[:8]}"

@@ -14,7 +14,7 @@ from overlayccl_core.cli.strategy_file import in_library
 from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.fields import described
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.library import BACKWARD, Role, SeedLibrary, read_library
+from overlayccl_core.program.library import BACKWARD, Role, StrategyLibrary, read_library
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_text import ports_text
 from overlayccl_core.report.blocks import count
@@ -88,8 +88,8 @@ def _ports_of(case: Case) -> int:
     return len(problem.inputs) + len(problem.outputs)
 
 
-def _strategies(library: SeedLibrary) -> str:
-    return "\n".join(f"{seed}{_role(role, seed, library)}" for seed, role in library.seeds)
+def _strategies(library: StrategyLibrary) -> str:
+    return "\n".join(f"{way}{_role(role, way, library)}" for way, role in library.strategies)
 
 
 def _reflowed(description: str) -> str:
@@ -107,10 +107,10 @@ def _reflowed(description: str) -> str:
     return "\n".join(joined)
 
 
-def _role(role: Role, seed: str, library: SeedLibrary) -> str:
+def _role(role: Role, way: str, library: StrategyLibrary) -> str:
     if role is Role.OTHER:
         return ""
-    preferred = library.developers[: library.developers.index(seed)] if role is Role.DEVELOPER else ()
+    preferred = library.developers[: library.developers.index(way)] if role is Role.DEVELOPER else ()
     where = f" where the library has no {' and no '.join(preferred)}" if preferred else ""
     return f"  ({role.value.replace('_', ' ')}{where})"
 

@@ -246,7 +246,7 @@ def _marks(one: Contender) -> Iterator[str]:
 
 
 def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
-    """A strategy beside the seeds: price by term; then, if timed, its time and its ratio to the developer's."""
+    """A strategy beside the known ways: price by term; if timed, its time and its ratio to the developer's."""
     width = NARROW_NAME if console().width < NARROW else NAME_WIDTH
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]
     by_price, by_time = plain_table(None), plain_table(None)

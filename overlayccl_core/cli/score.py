@@ -16,7 +16,7 @@ from overlayccl_core.cli.try_strategy import unpriced_text
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.program.library import Role
 from overlayccl_core.report.terms import Priced, priced_of
-from overlayccl_core.stages import seed
+from overlayccl_core.stages.known_ways import known_way_rows
 
 
 def add(commands: Any) -> None:
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
         "score",
         help="prove and price a strategy beside the developer's and the cheapest known one",
         description="Prove a strategy at a Case and print its price by term of the cost model beside the "
-        "developer's and the cheapest proven seed. Needs a fitted deployment, starts no ranks.",
+        "developer's and the cheapest proven known way. Needs a fitted deployment, starts no ranks.",
     )
     strategy.add_arguments(parser, "the first")
     parser.set_defaults(run=run)
@@ -41,10 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not proof.passed:
         return 1
     theta = theta_of(*where.fitted())
-    listed = one_strategy.contenders(mine.name, proof, list(seed.seed_rows(problem, can, budget)), theta)
+    listed = one_strategy.contenders(mine.name, proof, list(known_way_rows(problem, can, budget)), theta)
     console().print(terms_table(None, compared(listed)))
     print_text(
-        f"Predicted by the cost model fitted on {where.asked_for}. more: than yours. The cheapest seed is that by "
+        f"Predicted by the cost model fitted on {where.asked_for}. more: than yours. The cheapest known way: by "
         "this price. Measure: overlayccl try."
     )
     if unpriced := unpriced_text(listed):
@@ -53,13 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def compared(listed: Sequence[Contender]) -> list[tuple[str, Priced]]:
-    """The strategy, the developer's and the cheapest seed, each Program once: its column has all that it is."""
-    seeds = [one for one in listed if one.roles != {YOURS}]
-    cheapest = min((one for one in seeds if _us(one) < inf), key=_us, default=None)
+    """The strategy, the developer's and the cheapest known way; each Program once, with all that it is."""
+    ways = [one for one in listed if one.roles != {YOURS}]
+    cheapest = min((one for one in ways if _us(one) < inf), key=_us, default=None)
     parts = [
         ("yours", next(one for one in listed if YOURS in one.roles)),
         *(("developer", one) for one in listed if Role.DEVELOPER in one.roles),
-        *([("cheapest seed", cheapest)] if cheapest else []),
+        *([("cheapest known way", cheapest)] if cheapest else []),
     ]
     labels: dict[str, list[str]] = {}
     for label, one in parts:

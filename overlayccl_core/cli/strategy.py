@@ -1,4 +1,4 @@
-"""The strategy that a command is given (a file's function, a seed, a find), and the Problems it is asked at."""
+"""The strategy that a command is given (a file's function, a known way, a find), and its Problems."""
 
 import argparse
 import difflib
@@ -20,7 +20,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rule import DoesNotApply
 from overlayccl_core.sandbox.tracing import trace_confined
-from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.stages.known_ways import known_ways_of
 from overlayccl_core.tables.candidate_columns import FOUND, is_found
 
 
@@ -152,11 +152,11 @@ def _named(where: Context, arguments: argparse.Namespace) -> Strategy:
 
         return Strategy(name=text, at=replayed, found=found)
 
-    def seed(problem: Problem) -> Program:
+    def way(problem: Problem) -> Program:
         with in_library(problem.case.problem, text, problem.case.id):
-            return replay(_recipe_of_seed(text, problem), problem)
+            return replay(_recipe_of_way(text, problem), problem)
 
-    return Strategy(name=text, at=seed)
+    return Strategy(name=text, at=way)
 
 
 def _of_file(text: str) -> Strategy:
@@ -183,22 +183,22 @@ def _replayed(found: finds.Find, problem: Problem) -> Program:
     return program
 
 
-def _recipe_of_seed(text: str, problem: Problem) -> Recipe:
-    seeds = {seed.name: seed for seed in seeds_of(problem)}
-    if text in seeds:
-        return seeds[text].recipe
-    close = difflib.get_close_matches(text, seeds, n=1)
+def _recipe_of_way(text: str, problem: Problem) -> Recipe:
+    ways = {way.name: way for way in known_ways_of(problem)}
+    if text in ways:
+        return ways[text].recipe
+    close = difflib.get_close_matches(text, ways, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     other = next(d for d in Direction if d is not problem.direction)
-    if _is_seed(text, problem.case, other):
+    if _is_known(text, problem.case, other):
         hint = f"it is one of the {other.value}: give --direction {other.value}, or "
     raise ValueError(
         f"{text}: neither a file nor a known strategy of {problem.name}: {hint}give FILE::FUNCTION or one "
-        f"of: {', '.join(seeds)}"
+        f"of: {', '.join(ways)}"
     )
 
 
-def _is_seed(text: str, case: Case, direction: Direction) -> bool:
+def _is_known(text: str, case: Case, direction: Direction) -> bool:
     if direction is Direction.BACKWARD and catalog.backward(case) is None:
         return False
-    return text in {seed.name for seed in seeds_of(catalog.in_direction(case, direction))}
+    return text in {way.name for way in known_ways_of(catalog.in_direction(case, direction))}

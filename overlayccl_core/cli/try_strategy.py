@@ -1,4 +1,4 @@
-"""`overlayccl try`: proof, price by term and measured time of one strategy beside the seeds, in one table."""
+"""`overlayccl try`: proof, price by term and measured time of one strategy beside the known ways, in one table."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from overlayccl_core.evidence.benched import floor_of
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Problem
-from overlayccl_core.stages import seed
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import remake
 
@@ -36,9 +36,9 @@ def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "try",
-        help="prove, price and time a strategy beside the seeds",
-        description="Prove and price a strategy at a Case, then time it beside the proven seeds, all on real ranks "
-        "in one launch.",
+        help="prove, price and time a strategy beside the known ways",
+        description="Prove and price a strategy at a Case, then time it beside the proven known ways, all on "
+        "real ranks in one launch.",
     )
     strategy.add_arguments(parser, "the first")
     parser.add_argument("--no-measure", action="store_true", help="prove and price only: start no ranks")
@@ -64,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not proof.passed:
         return _not_proven(where, problem)
     theta = _theta(where)
-    say(f"proving the seeds of {place_text(problem)}")
-    seeds = list(seed.seed_rows(problem, can, budget))
-    listed = one_strategy.contenders(mine.name, proof, seeds, theta)
+    say(f"proving the known ways of {place_text(problem)}")
+    ways = list(known_way_rows(problem, can, budget))
+    listed = one_strategy.contenders(mine.name, proof, ways, theta)
     if not arguments.no_measure:
         listed = one_strategy.measure(listed, where.deployment, arguments.seconds, where.results, say)
     for part in trial_tables(listed, _floor(where)):

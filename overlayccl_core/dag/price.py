@@ -1,4 +1,4 @@
-"""Rule price: what the cost model says of every seed."""
+"""Rule price: what the cost model says of every known way."""
 
 from overlayccl_core.rule import Rule
 

@@ -19,10 +19,10 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rule import ALL, LAUNCH_S, Budget, on_ranks, rules
-from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.stages.known_ways import known_ways_of
 from overlayccl_core.timing.selftest import tried_first
 
-Known = Mapping[str, float]  # `seed-tp_mlp` -> seconds that it took in a run of the same tree
+Known = Mapping[str, float]  # `known_ways-tp_mlp` -> seconds that it took in a run of the same tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,4 +135,4 @@ def listed_of(problem: Problem, settings: ShortlistSection) -> Span:
     and the one that overlaps among it), or the number that it is filled up to.
     """
     finds = settings.families + settings.random + 2
-    return Span(1, max(len(seeds_of(problem)) + finds, settings.at_least))
+    return Span(1, max(len(known_ways_of(problem)) + finds, settings.at_least))

@@ -45,7 +45,7 @@ class Benched:
         return self.timed.estimate.value
 
     @property
-    def seed(self) -> bool:
+    def known(self) -> bool:
         """True if it is a strategy of the library: people wrote it."""
         return not is_found(self.candidate)
 

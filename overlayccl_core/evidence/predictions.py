@@ -1,4 +1,4 @@
-"""What the cost model says of seeds and of what the search found, by Program."""
+"""What the cost model says of known ways and of what the search found, by Program."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

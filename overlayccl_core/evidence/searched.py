@@ -1,4 +1,4 @@
-"""From rows of `seeds` to what a search begins with, and from what it came to, to the rows of its tables."""
+"""From rows of `known_ways` to what a search begins with, and from what it came to, to the rows of its tables."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,52 +19,52 @@ from overlayccl_core.search.judge import INFEASIBLE
 from overlayccl_core.search.loop import SearchResult
 from overlayccl_core.search.proposal import Attempt
 from overlayccl_core.tables.candidate_columns import FOUND
-from overlayccl_core.tables.seeds import SeedStatus
+from overlayccl_core.tables.known_ways import WayStatus
 
 Row = dict[str, Any]
 SHORTEST = 8  # digits of a value_digest in a name
 
 
-def begins(seed: Row, begin: Begin = Begin.LIBRARY) -> bool:
-    """Whether a search may begin with a seed: it is asked for, and is right, or would be where it can run.
+def begins(way: Row, begin: Begin = Begin.LIBRARY) -> bool:
+    """Whether a search may begin with a known way: it is asked for, and is right, or would be where it can run.
 
     With none that is derived: a search has few rounds, and these are many.
     """
-    if seed["role"] == Role.DERIVED or (begin is Begin.DEVELOPER and seed["role"] != Role.DEVELOPER):
+    if way["role"] == Role.DERIVED or (begin is Begin.DEVELOPER and way["role"] != Role.DEVELOPER):
         return False
-    if seed["equivalence"] is not None:
-        return bool(seed["equivalence"] == Outcome.PASS)
-    return seed["status"] == SeedStatus.PROGRAM and seed["reason"] in INFEASIBLE
+    if way["equivalence"] is not None:
+        return bool(way["equivalence"] == Outcome.PASS)
+    return way["status"] == WayStatus.PROGRAM and way["reason"] in INFEASIBLE
 
 
-def base_of(seed: Row) -> Base:
-    """The Program of a seed."""
+def base_of(way: Row) -> Base:
+    """The Program of a known way."""
     return Base(
-        program=loads(seed["program_json"]),
-        recipe=Recipe.from_json(json.loads(seed["recipe"])),
-        origin=Origin.DEVELOPER if seed["role"] == Role.DEVELOPER else Origin.SEED,
+        program=loads(way["program_json"]),
+        recipe=Recipe.from_json(json.loads(way["recipe"])),
+        origin=Origin.DEVELOPER if way["role"] == Role.DEVELOPER else Origin.KNOWN,
     )
 
 
-def verdict_of(seed: Row) -> Verdict | None:
-    """The verdict of a seed's proof; None where none was asked for."""
-    if seed["equivalence"] is None:
+def verdict_of(way: Row) -> Verdict | None:
+    """The verdict of a known way's proof; None where none was asked for."""
+    if way["equivalence"] is None:
         return None
     return Verdict(
         gate=Gate.EQUIVALENCE,
-        outcome=Outcome(seed["equivalence"]),
-        reason=Reason(seed["reason"]),
-        message=seed["message"],
-        evidence=evidence(numerics=seed["numerics"]),
+        outcome=Outcome(way["equivalence"]),
+        reason=Reason(way["reason"]),
+        message=way["message"],
+        evidence=evidence(numerics=way["numerics"]),
     )
 
 
-def names(candidates: Iterable[Candidate], seeds: Iterable[Row]) -> dict[str, str]:
-    """program -> the candidate's name: a seed's if it is the seed or computes the same, else of its own."""
+def names(candidates: Iterable[Candidate], ways: Iterable[Row]) -> dict[str, str]:
+    """program -> the candidate's name: a known way's if it is that or computes the same, else of its own."""
     by_program: dict[str, str] = {}
     by_value: dict[str, str] = {}
-    for row in seeds:
-        if row["status"] == SeedStatus.PROGRAM:
+    for row in ways:
+        if row["status"] == WayStatus.PROGRAM:
             by_program.setdefault(row["program"], row["strategy"])
             by_value.setdefault(row["value_digest"], row["strategy"])
     named: dict[str, str] = {}

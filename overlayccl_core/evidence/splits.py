@@ -27,7 +27,7 @@ RIVALS = 2  # that are confirmed: the launches after the choice may turn two aro
 class Split:
     """An arm at a count of microbatches, and what was seen of it.
 
-    ran_as: where it needs no search, the plainest arm with its Programs. needs_search: one of them is no seed's.
+    ran_as: where it needs no search, the plainest arm with its Programs. needs_search: a search found one of them.
     """
 
     microbatches: int

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def judged_columns(program: Program, legal: Verdict, proof: Verdict | None) -> Row:
-    """A Program and its verdicts, as `seeds` and `candidates` have them. proof: None where none was asked for."""
+    """A Program and its verdicts, as `known_ways` and `candidates` have them. proof: None: not asked for."""
     deciding = proof or legal
     return {
         "program": program.digest,
@@ -54,11 +54,11 @@ def verdicts_of(deployed: Row, verdicts: pl.DataFrame) -> Iterator[Row]:
             yield {k: verdict[k] for k in ("gate", "model", "outcome", "reason", "message", "evidence")}
 
 
-def before_choice(seeds: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.DataFrame) -> list[Row]:
-    """Legality and equivalence of seeds and finds: all that were stopped there, and those of the shortlist."""
+def before_choice(ways: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.DataFrame) -> list[Row]:
+    """Legality and equivalence of known ways and finds: all that were stopped there, and those of the shortlist."""
     listed = set(shortlist.select("case", "direction", "program").iter_rows())
     rows: dict[tuple[str, str, str], Row] = {}
-    for frame, name in ((seeds, "strategy"), (candidates, "candidate")):
+    for frame, name in ((ways, "strategy"), (candidates, "candidate")):
         for one in frame.iter_rows(named=True):
             place, stopped = (one["case"], one["direction"]), _stopped(one)
             if (stopped or (*place, one["program"]) in listed) and (*place, one[name]) not in rows:

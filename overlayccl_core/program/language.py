@@ -30,7 +30,7 @@ class Library:
     """Which strategies a file offers and in which role: its last statement, read from the parsed tree.
 
     developer: what practitioners write; of several the first that a deployment's library can call, the others are
-    then seeds as any. single_graph: its collectives, not merged, no boundary between them, in the order that lets
+    known ways like any. single_graph: its collectives, not merged, no boundary between them, in the order that lets
     independent ones be in flight together. hand_bundled: the obvious one-line change. Both are empty where there
     is none. others: all that is listed besides. ways: pairs (file of ways, function (io, p, way)); each way of the
     file is a strategy by its name (`program/ways.py`), and may have one of the roles.

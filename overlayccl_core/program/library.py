@@ -14,7 +14,7 @@ BACKWARD = "BACKWARD"  # the library of a backward that is no transpose: of a Pr
 
 
 class Role(StrEnum):
-    """What a seed stands for in comparisons."""
+    """What a known way stands for in comparisons."""
 
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedLibrary:
+class StrategyLibrary:
     """The LIBRARY of one source.
 
     functions: every public function in its order, listed or not; the ways that it offers come last. ways: these;
@@ -43,7 +43,7 @@ class SeedLibrary:
         return (listed,) if isinstance(listed, str) else listed
 
     @property
-    def seeds(self) -> tuple[tuple[str, Role], ...]:
+    def strategies(self) -> tuple[tuple[str, Role], ...]:
         """(name, role) of every listed strategy, first the developers, of which a deployment takes one."""
         listed = self.listed
         named = [
@@ -62,7 +62,7 @@ def functions_of(source: str) -> tuple[str, ...]:
     return _functions(tree_of(source))
 
 
-def read_library(source: str, name: str = LIBRARY) -> SeedLibrary:
+def read_library(source: str, name: str = LIBRARY) -> StrategyLibrary:
     """The LIBRARY (or BACKWARD) of a source; Rejected with the line if it is missing, computed or names nothing."""
     tree = tree_of(source)
     functions = _functions(tree)
@@ -74,13 +74,13 @@ def read_library(source: str, name: str = LIBRARY) -> SeedLibrary:
         where = "the last statement must be" if name == LIBRARY else "before the last statement there must be"
         raise Rejected(f"{where} {name} = Library(developer=..., others=(...))").at(line)
     ways = list(offered(tree, last))
-    library = SeedLibrary(
+    library = StrategyLibrary(
         listed=_listed(last.value),
         functions=functions,
         ways=tuple(one.name for one in ways),
         derived=frozenset(one.name for one in ways if one.derived),
     )
-    names = [name for name, _ in library.seeds]
+    names = [name for name, _ in library.strategies]
     for name in names:
         if name not in functions:
             raise Rejected(f"LIBRARY names {name!r}: the functions here are {', '.join(functions)}").at(
@@ -100,7 +100,7 @@ def _functions(tree: ast.Module) -> tuple[str, ...]:
     return tuple(s.name for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
 
 
-def _listed(call: ast.Call) -> Library:
+def _listed(call: ast.Call) -> StrategyLibrary:
     roles: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg == KEYWORD:

@@ -12,8 +12,8 @@ from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import VERDICTS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES, TERMS_US
-from overlayccl_core.tables.seeds import SEEDS
 
 FIGURES = 6  # of the Cases that a model was trained with first; the table has all
 # Of the terms in their order.
@@ -43,14 +43,14 @@ def blocks(tree: Tree) -> list[Block]:
 
 def _explained(tree: Tree) -> list[Explanation] | None:
     """What was chosen and has a price, what a model was trained with first; None: nothing was chosen."""
-    choice, seeds, prices = tree.choice, tree.of_problems(SEEDS), tree.of_problems(PRICES)
+    choice, ways, prices = tree.choice, tree.of_problems(KNOWN_WAYS), tree.of_problems(PRICES)
     bench, verdicts = tree.of_problems(BENCH), tree.of_problems(VERDICTS)
-    if choice is None or verdicts is None or seeds is None or prices is None or bench is None:
+    if choice is None or verdicts is None or ways is None or prices is None or bench is None:
         return None
     choice = choice.sort("trained_in", "case", "direction", descending=[False, False, True], nulls_last=True)
     return [
         e
-        for e in explanations(choice, verdicts, seeds, prices, tree.of_searches(CANDIDATES), bench)
+        for e in explanations(choice, verdicts, ways, prices, tree.of_searches(CANDIDATES), bench)
         if e.chosen.terms
     ]
 

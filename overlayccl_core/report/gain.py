@@ -16,7 +16,7 @@ from overlayccl_core.report.worth import Worth
 BY_HAND: dict[str, str] = {
     ArmName.SINGLE_GRAPH: "schedule",
     ArmName.HAND_BUNDLED: "merging calls",
-    ArmName.BEST_SEED: "another strategy",
+    ArmName.BEST_KNOWN: "another strategy",
 }  # in the order of the way, and what is new
 SEARCH = "search"
 
@@ -83,7 +83,7 @@ READING = (
     "microbatches at which they alone are fastest. M: the same calls at the count that is deployed. "
     "Schedule: the same library calls without boundaries between them, in the order that lets independent "
     "ones overlap (arm single graph). Merging calls: calls that can be one become one, by hand (arm hand "
-    "bundled). Another strategy: the fastest that people wrote (arm best seed). Search: what only the search "
+    "bundled). Another strategy: the fastest that people wrote (arm best known way). Search: what only the search "
     "found. The ratio is of developer's step over that of what is deployed."
 )
 

@@ -16,8 +16,8 @@ from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.seeds import SEEDS
 
 Row = Mapping[str, Any]
 _Line = tuple[tuple[str, ...], bool]  # cells, and whether it is what was chosen
@@ -55,27 +55,29 @@ def _alone(tree: Tree) -> Iterator[Block]:
 
 @sourced
 def _bench(tree: Tree, problem: str) -> Iterator[Block]:
-    choice, bench, seeds = (tree.table(of, f"problems/{problem}/{of.name}") for of in (CHOICE, BENCH, SEEDS))
-    if choice is None or bench is None or seeds is None:
+    choice, bench, ways = (
+        tree.table(of, f"problems/{problem}/{of.name}") for of in (CHOICE, BENCH, KNOWN_WAYS)
+    )
+    if choice is None or bench is None or ways is None:
         return
     prices = tree.table(PRICES, f"problems/{problem}/{PRICES.name}")
     known, measured = priced(prices, tree.of_searches(CANDIDATES, problem)), timed(bench)
     lines: list[_Line] = []
     for row in choice.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
         place = (row["case"], row["direction"])
-        lines += _lines(row, _named(seeds, place), measured.get(place, {}), known)
+        lines += _lines(row, _named(ways, place), measured.get(place, {}), known)
     if lines:
         yield _table(problem, lines, folded=problem not in untrained(tree))
 
 
 def _lines(
     row: Row,
-    seeds: Mapping[str, tuple[str, bool]],
+    ways: Mapping[str, tuple[str, bool]],
     here: Mapping[str, tuple[str, Measurement]],
     known: Mapping[tuple[str, str, str], Priced],
 ) -> Iterator[_Line]:
-    """The candidates of a row of `choice`, the fastest first. seeds: program -> its names, if it is developer's."""
-    developer = next((one for program, (_, one) in here.items() if seeds.get(program, ("", False))[1]), None)
+    """The candidates of a row of `choice`, the fastest first. ways: program -> its names, if it is developer's."""
+    developer = next((one for program, (_, one) in here.items() if ways.get(program, ("", False))[1]), None)
     for program, (name, one) in sorted(here.items(), key=lambda item: item[1][1].estimate.value):
         chosen, price = program == row["program"], known.get((row["case"], row["direction"], program))
         estimate = one.estimate
@@ -83,7 +85,7 @@ def _lines(
         yield (
             (
                 place_of(row),
-                seeds.get(program, (name, False))[0] + (" (chosen)" if chosen else ""),
+                ways.get(program, (name, False))[0] + (" (chosen)" if chosen else ""),
                 NOTHING if price is None else price_text(price.predicted_us, price.low_us, price.high_us),
                 spread(Ratio(value=estimate.value, low=low, high=high)),
                 NOTHING if developer is None or one is developer else times(one.speedup_over(developer)),
@@ -92,11 +94,11 @@ def _lines(
         )
 
 
-def _named(seeds: pl.DataFrame, place: Place) -> dict[str, tuple[str, bool]]:
+def _named(ways: pl.DataFrame, place: Place) -> dict[str, tuple[str, bool]]:
     """program -> (the names of all strategies that are it, whether one of them is the developer's)."""
     names: dict[str, list[str]] = {}
     developers = set()
-    for row in seeds.filter(pl.col("program").is_not_null()).iter_rows(named=True):
+    for row in ways.filter(pl.col("program").is_not_null()).iter_rows(named=True):
         if (row["case"], row["direction"]) == place:
             names.setdefault(row["program"], []).append(row["strategy"])
             if row["role"] == Role.DEVELOPER:

@@ -14,8 +14,8 @@ from overlayccl_core.report.charts import Ink, figure, named
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.choice import VERDICTS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS, WayStatus
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 from overlayccl_core.tables.sketches import SKETCHES
 
 OUTCOMES = {
@@ -228,11 +228,11 @@ def _verdicts(tree: Tree) -> list[Block]:
 
 @sourced
 def _without_program(tree: Tree) -> list[Block]:
-    seeds = tree.of_problems(SEEDS)
-    if seeds is None:
+    ways = tree.of_problems(KNOWN_WAYS)
+    if ways is None:
         return []
-    out = seeds.filter(
-        (pl.col("status") != SeedStatus.PROGRAM) | (pl.col("equivalence").fill_null("") != Outcome.PASS)
+    out = ways.filter(
+        (pl.col("status") != WayStatus.PROGRAM) | (pl.col("equivalence").fill_null("") != Outcome.PASS)
     )
     if out.is_empty():
         return [Text(text="Every strategy of the library applies at every Case and is proven.", tone="good")]

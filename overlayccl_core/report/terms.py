@@ -79,7 +79,7 @@ class Explanation:
 def explanations(
     choice: pl.DataFrame,
     verdicts: pl.DataFrame,
-    seeds: pl.DataFrame,
+    ways: pl.DataFrame,
     prices: pl.DataFrame,
     candidates: pl.DataFrame | None,
     bench: pl.DataFrame,
@@ -90,7 +90,7 @@ def explanations(
     reasons = reasons_of(verdicts)
     developers = {
         (row["case"], row["direction"]): row["program"]
-        for row in seeds.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True)
+        for row in ways.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True)
     }
     return [
         _explanation(row, reasons.get(place, ""), known, here, developers.get(place))

@@ -33,7 +33,7 @@ class TransposeOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """base: a seed's name, `source:<sha256>:<function>` or a TransposeOf. steps: what `apply` takes, in turn."""
+    """base: a known way's name, `source:<sha256>:<function>` or a TransposeOf. steps: what `apply` takes."""
 
     base: str | TransposeOf
     steps: tuple[Step, ...] = ()
@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def first(self) -> str:
-        """The seed's name, or the source, that it begins at, whatever was transposed since."""
+        """The known way's name, or the source, that it begins at, whatever was transposed since."""
         return self.base.recipe.first if isinstance(self.base, TransposeOf) else self.base
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Recipe:
 
 
 def source_base(source: str, function: str) -> str:
-    """The base of a strategy that is no seed."""
+    """The base of a strategy that is no known way."""
     return f"{SOURCE}{_sha256(source)}:{function}"
 
 
@@ -96,8 +96,8 @@ def replay(
 ) -> Program:
     """The Program of a recipe at a Problem, forward or backward.
 
-    At a backward, a seed's name means the library of the Problem that the backward equals, or its own (of one that
-    is not linear); a source is written for the backward itself. source_of: finds the source of a base that names
+    At a backward, a name means the library of the Problem that the backward equals, or its own (of one that is
+    not linear); a source is written for the backward itself. source_of: finds the source of a base that names
     one, which `trace` then traces: a stranger's wants a confined process. Raises Rejected or NotApplicable as
     tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that cannot be replayed
     here.

@@ -154,9 +154,9 @@ class Briefing:
 
     # ------------------------------------------------------------ the search
     @property
-    def seeds(self) -> list[str]:
+    def ways(self) -> list[str]:
         """A line for each known strategy at this Case."""
-        listed = [c for c in self.standing.archive.candidates if c.origin in (Origin.DEVELOPER, Origin.SEED)]
+        listed = [c for c in self.standing.archive.candidates if c.origin in (Origin.DEVELOPER, Origin.KNOWN)]
         return [f"{self.name(c)}: {self.line(c)}" for c in self._ordered(listed) if not c.recipe.steps]
 
     @property

@@ -15,7 +15,7 @@ class Origin(StrEnum):
     """Whose idea a Program was."""
 
     DEVELOPER = "developer"
-    SEED = "seed"
+    KNOWN = "known"
     RULE = "rule"
     SKETCH = "sketch"
 

@@ -1,6 +1,6 @@
 """Rule bench: time the shortlist of one Problem, all Cases and both directions, in one launch.
 
-The candidates of a Case and direction race for the fastest, and its seeds for the fastest seed (`backends.race`).
+The candidates of a Case and direction race for the fastest, known ways also among themselves (`backends.race`).
 What fails on the ranks (wrong values, a crash, a hang, an error) is a row that says so; the others are timed
 without it. What the developer writes must work: else there is nothing to compare with, and nothing to fall back to.
 """
@@ -129,7 +129,7 @@ def _races(row: Row) -> tuple[str, ...]:
     place = f"{row['case']} {row['direction']}"
     if row["numerics"] == NumericsClass.LOSSY:
         return (f"{place} lossy",)
-    return (place,) if is_found(row["candidate"]) else (place, f"{place} seeds")
+    return (place,) if is_found(row["candidate"]) else (place, f"{place} known ways")
 
 
 def _key(row: Row) -> tuple[str, ...]:

@@ -35,10 +35,10 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.steps import STAMPS, STEPS
 
@@ -48,10 +48,10 @@ TrainedIn = Mapping[str, Mapping[str, Sequence[str]]]  # Case -> direction -> mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What a choice is made from: seeds and candidates (of all searches) of the Problem; shortlist, bench and
+    """What a choice is made from: known ways and candidates (of all searches) of the Problem; shortlist, bench and
     finalists also of those that are chosen together with it; steps and stamps of all models with any of them."""
 
-    seeds: pl.DataFrame
+    known_ways: pl.DataFrame
     candidates: pl.DataFrame
     shortlist: pl.DataFrame
     bench: pl.DataFrame
@@ -73,7 +73,7 @@ class Chosen:
 def main(job: RuleJob) -> None:
     """Tables verdicts and choice of one Problem; and chosen.py, the module that is confirmed."""
     tables = Tables(
-        seeds=job.read(SEEDS),
+        known_ways=job.read(KNOWN_WAYS),
         candidates=job.read_all(CANDIDATES),
         shortlist=job.read_all(SHORTLIST),
         bench=job.read_all(BENCH),
@@ -116,7 +116,7 @@ def run(
     }
     fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench train")
     trial = _Trial(tables, trained)
-    verdicts, choices = before_choice(tables.seeds, tables.candidates, tables.shortlist), []
+    verdicts, choices = before_choice(tables.known_ways, tables.candidates, tables.shortlist), []
     held: dict[Place, Row] = {}
     for place, shortlisted in trial.benched.items():
         if problem_of(place[0]) != problem:

@@ -25,11 +25,11 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
 
 Row = dict[str, Any]
@@ -39,7 +39,7 @@ _COPIED = ("recipe", "numerics", "program", "program_json")
 def main(job: RuleJob) -> None:
     """Tables finalists and fidelity of one Problem."""
     tables = run(
-        job.read(SEEDS),
+        job.read(KNOWN_WAYS),
         job.read(SHORTLIST),
         job.read(BENCH),
         job.read(PRICES),
@@ -52,7 +52,7 @@ def main(job: RuleJob) -> None:
 
 
 def run(
-    seeds: pl.DataFrame,
+    ways: pl.DataFrame,
     shortlist: pl.DataFrame,
     bench: pl.DataFrame,
     prices: pl.DataFrame,
@@ -86,7 +86,7 @@ def run(
             judged.append({**head, **figures.to_row(), "fingerprint": fingerprint})
         else:
             progress(f"{' '.join(place)}: nothing was both priced and measured")
-    rows += _silent(seeds, {(row["case"], row["direction"]) for row in rows})
+    rows += _silent(ways, {(row["case"], row["direction"]) for row in rows})
     return {"finalists": rows, "fidelity": judged}
 
 
@@ -95,16 +95,16 @@ def _arms(
 ) -> list[tuple[ArmName, Benched]]:
     """(arm, candidate): at most one of each arm."""
     arms = [(arm, one) for arm in BASELINES for one in shortlisted if arm in one.why and not one.failed]
-    arms += [(ArmName.BEST_SEED, one) for one in best if one.seed and not one.lossy][:1]
+    arms += [(ArmName.BEST_KNOWN, one) for one in best if one.known and not one.lossy][:1]
     arms += zip((ArmName.FINALIST_1, ArmName.FINALIST_2), best, strict=False)
     if in_a_step and not any(overlaps(one.program) for one in best[:2]):
         arms += [(ArmName.FINALIST_OVERLAP, one) for one in best[2:] if overlaps(one.program)][:1]
     return arms
 
 
-def _silent(seeds: pl.DataFrame, listed: Collection[Place]) -> Iterator[Row]:
+def _silent(ways: pl.DataFrame, listed: Collection[Place]) -> Iterator[Row]:
     """The developer's row of every other Case and direction."""
-    for row in seeds.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True):
+    for row in ways.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True):
         if (row["case"], row["direction"]) not in listed:
             head = {name: row[name] for name in ("case", "direction", *_COPIED)}
             yield head | {"arm": ArmName.DEVELOPER, "candidate": row["strategy"], "fingerprint": None}

@@ -1,4 +1,4 @@
-"""price: what the cost model says of every seed, by term. Needs no ranks."""
+"""price: what the cost model says of every known way, by term. Needs no ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +13,10 @@ from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.known_ways import KNOWN_WAYS, WayStatus
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 from overlayccl_core.tables.theta import THETA
 
 Row = dict[str, Any]
@@ -25,35 +25,35 @@ Row = dict[str, Any]
 def main(job: RuleJob) -> None:
     """Table prices of one Problem."""
     deployment = load(job.option("deployment"))
-    tables = run(deployment, job.read(SEEDS), job.read(THETA), job.read(FIDELITY), progress=job.say)
+    tables = run(deployment, job.read(KNOWN_WAYS), job.read(THETA), job.read(FIDELITY), progress=job.say)
     job.write({PRICES: tables["prices"]})
 
 
 def run(
     deployment: Deployment,
-    seeds: pl.DataFrame,
+    ways: pl.DataFrame,
     theta: pl.DataFrame,
     fidelity: pl.DataFrame,
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `prices`: one for every seed that became a Program."""
+    """The rows of `prices`: one for every known way that became a Program."""
     one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     costs = theta_of(theta, fidelity)
-    programs = seeds.filter(pl.col("status") == SeedStatus.PROGRAM)
-    rows = [_row(seed, costs) for seed in programs.iter_rows(named=True)]
+    programs = ways.filter(pl.col("status") == WayStatus.PROGRAM)
+    rows = [_row(way, costs) for way in programs.iter_rows(named=True)]
     without = sum(row["predicted_us"] is None for row in rows)
     progress(f"{deployment.name}: {len(rows)} prices" + (f", {without} without a value" if without else ""))
     return {"prices": rows}
 
 
-def _row(seed: Row, theta: Theta) -> Row:
-    feasible = seed["legality"] == Outcome.PASS
-    priced = price(loads(seed["program_json"]), theta)
+def _row(way: Row, theta: Theta) -> Row:
+    feasible = way["legality"] == Outcome.PASS
+    priced = price(loads(way["program_json"]), theta)
     return {
-        **{key: seed[key] for key in ("case", "direction", "strategy", "program")},
+        **{key: way[key] for key in ("case", "direction", "strategy", "program")},
         "feasible": feasible,
-        "reason": seed["reason"] if not feasible else _why_no_price(priced),
+        "reason": way["reason"] if not feasible else _why_no_price(priced),
         **price_columns(priced if feasible else None),
         "fingerprint": theta.fingerprint,
     }

@@ -49,10 +49,10 @@ from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.trials import TRIALS
@@ -72,7 +72,7 @@ def main(job: RuleJob) -> None:
         load(job.option("deployment")),
         Search.from_json(job.option("search")),
         job.read(CASES),
-        job.read(SEEDS),
+        job.read(KNOWN_WAYS),
         job.read(THETA),
         job.read(FIDELITY),
         job.read(CAPABILITIES),
@@ -88,7 +88,7 @@ def run(
     deployment: Deployment,
     search: Search,
     cases: pl.DataFrame,
-    seeds: pl.DataFrame,
+    ways: pl.DataFrame,
     theta: pl.DataFrame,
     fidelity: pl.DataFrame,
     capabilities: pl.DataFrame,
@@ -111,8 +111,8 @@ def run(
     )
     cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
     problems = {place_of(problem): problem for case in cases_ for problem in catalog.directions(case)}
-    seeds_of = {place: _seeds_of(problem, seeds) for place, problem in problems.items()}
-    desk = _desk(search, asking, facts, leads(seeds_of, problems.values()), failed)
+    known_ways_of = {place: _known_ways_of(problem, ways) for place, problem in problems.items()}
+    desk = _desk(search, asking, facts, leads(known_ways_of, problems.values()), failed)
     rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
     if failed == ():
         progress("no sketch failed on the ranks, so nobody is asked again")
@@ -123,7 +123,7 @@ def run(
         made: Any = proposer.plug_in(search.proposer).proposer
         propose = made if desk is None else partial(made, desk=desk, asks=desk.asks(place))
         rows_of[place] += searched(
-            *(problems[place], seeds_of[place], search, facts, clock, progress), propose=propose
+            *(problems[place], known_ways_of[place], search, facts, clock, progress), propose=propose
         )
         if desk is not None and desk.asks(place):
             _say_ended(rows_of[place], desk, progress)
@@ -150,13 +150,13 @@ def place_of(problem: Problem) -> Place:
     return problem.case.id, problem.direction
 
 
-def _seeds_of(problem: Problem, seeds: pl.DataFrame) -> list[Row]:
+def _known_ways_of(problem: Problem, ways: pl.DataFrame) -> list[Row]:
     case, direction = place_of(problem)
-    mine = seeds.filter((pl.col("case") == case) & (pl.col("direction") == direction.value))
+    mine = ways.filter((pl.col("case") == case) & (pl.col("direction") == direction.value))
     return list(mine.iter_rows(named=True))
 
 
-def leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
+def leads(known_ways_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
     """Where a language model is asked: of each direction that has a library of its own, the Case at which a known
     strategy has the most collectives, since there is the most to compose; the first of several."""
     most: dict[Direction, tuple[int, Place]] = {}
@@ -164,7 +164,7 @@ def leads(seeds_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> f
         if problem.direction is Direction.BACKWARD and problem.linear:
             continue  # has the transposes of what comes of the forward
         place = place_of(problem)
-        calls = max((r["collectives"] for r in seeds_of[place] if rows_.begins(r)), default=0)
+        calls = max((r["collectives"] for r in known_ways_of[place] if rows_.begins(r)), default=0)
         if calls > most.get(problem.direction, (0, place))[0]:
             most[problem.direction] = calls, place
     return frozenset(place for _, place in most.values())
@@ -186,7 +186,7 @@ def _desk(
 
 def searched(
     problem: Problem,
-    seeds: list[Row],
+    ways: list[Row],
     search: Search,
     facts: DeploymentFacts,
     clock: Clock,
@@ -207,12 +207,12 @@ def searched(
     if not simplify(catalog.reference_program(problem)).collectives:
         yield end(without_search(Nothing.NO_EXCHANGE))
         return
-    begun = _Begun.of(problem, seeds, search, facts)
+    begun = _Begun.of(problem, ways, search, facts)
     if begun is None:
         yield end(without_search(Nothing.NO_BASE))
         return
     result = begun.result(propose or proposer.plug_in(search.proposer).proposer, clock)
-    named = rows_.names(result.candidates, seeds)
+    named = rows_.names(result.candidates, ways)
     yield end(ending_of(result, named, search, begun.small))
     sketches = rows_.sketch_rows(result.attempts, result.candidates)
     yield "sketches", [head | {"search": search.name} | row for row in sketches]
@@ -220,9 +220,9 @@ def searched(
     yield "candidates", [head | row for row in candidates]
 
 
-def standing(problem: Problem, seeds: list[Row], search: Search, facts: DeploymentFacts) -> Standing | None:
+def standing(problem: Problem, ways: list[Row], search: Search, facts: DeploymentFacts) -> Standing | None:
     """How a search stands before anything is proposed; None where nothing stands to begin with."""
-    begun = _Begun.of(problem, seeds, search, facts)
+    begun = _Begun.of(problem, ways, search, facts)
     if begun is None:
         return None
     archive, bases = (begun.archive(), begun.bases) if begun.small is None else begun.proxy()
@@ -243,11 +243,9 @@ class _Begun:
     small: Case | None
 
     @classmethod
-    def of(
-        cls, problem: Problem, seeds: list[Row], search: Search, facts: DeploymentFacts
-    ) -> "_Begun | None":
-        """From the seeds that are right, or would be where they can run; None where none is."""
-        first = [row for row in seeds if rows_.begins(row, search.begin)]
+    def of(cls, problem: Problem, ways: list[Row], search: Search, facts: DeploymentFacts) -> "_Begun | None":
+        """From the known ways that are right, or would be where they can run; None where none is."""
+        first = [row for row in ways if rows_.begins(row, search.begin)]
         if not first:
             return None
         bases = [rows_.base_of(row) for row in first]

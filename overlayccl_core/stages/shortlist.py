@@ -1,6 +1,6 @@
 """shortlist: which proven Programs of each Case and direction are timed, and why. Needs no ranks.
 
-All proven seeds that are written out. Of what is derived from them and of what the search found, the cheapest
+All proven known ways that are written out. Of what is derived from them and of what the search found, the cheapest
 Program of each of the families that promise most (what is derived is one), proven ones drawn at random (without
 them a regret would be over the model's own favourites), the cheapest that overlaps with the model's computing (the
 price sees no computing), and the next cheapest up to a number. A lossy find is not listed where the developer's own
@@ -27,9 +27,9 @@ from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.numerics import NumericsClass, loses
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST, Why
 
 Row = dict[str, Any]
@@ -44,7 +44,7 @@ class _Entry:
     """A proven Program on its way into the list: the row that it comes from, its price (infinite: none)."""
 
     name: str
-    roles: tuple[str, ...]  # of a seed that is written out; empty for others
+    roles: tuple[str, ...]  # of a known way that is written out; empty for others
     row: Row
     family: str | None
     us: float
@@ -55,7 +55,7 @@ def main(job: RuleJob) -> None:
     """Table shortlist of one Problem."""
     tables = run(
         Settings.from_part(job.option("settings")),
-        job.read(SEEDS),
+        job.read(KNOWN_WAYS),
         job.read(PRICES),
         job.read_all(CANDIDATES),
         backend_of(load(job.option("deployment"))).emit,
@@ -66,7 +66,7 @@ def main(job: RuleJob) -> None:
 
 def run(
     settings: Settings,
-    seeds: pl.DataFrame,
+    ways: pl.DataFrame,
     prices: pl.DataFrame,
     candidates: pl.DataFrame,
     emit: Emit,
@@ -80,12 +80,12 @@ def run(
     """
     predicted = {key: one.us for key, one in predictions(prices, candidates).items()}
     rows: list[Row] = []
-    for place in places(seeds):
-        proven = _proven(at(seeds, place))
+    for place in places(ways):
+        proven = _proven(at(ways, place))
         if any(row["collectives"] == 0 for row in proven):
             progress(f"{' '.join(place)}: a proven Program exchanges nothing, so there is nothing to choose")
             continue
-        _check_developer(place, at(seeds, place))
+        _check_developer(place, at(ways, place))
         entries = _entries(place, proven, _proven(at(candidates, place)), predicted)
         listed = _chosen(place, entries, settings.shortlist, emit)
         progress(f"{' '.join(place)}: {len(listed)} of {len(entries)} proven Programs: {_counts(listed)}")
@@ -101,9 +101,9 @@ def _proven(frame: pl.DataFrame) -> list[Row]:
     return list(frame.filter(passed & pl.col("program_json").is_not_null()).iter_rows(named=True))
 
 
-def _check_developer(place: Place, seeds: pl.DataFrame) -> None:
-    (row,) = seeds.filter(pl.col("role") == Role.DEVELOPER.value).iter_rows(named=True)
-    if not _proven(seeds.filter(pl.col("role") == Role.DEVELOPER.value)):
+def _check_developer(place: Place, ways: pl.DataFrame) -> None:
+    (row,) = ways.filter(pl.col("role") == Role.DEVELOPER.value).iter_rows(named=True)
+    if not _proven(ways.filter(pl.col("role") == Role.DEVELOPER.value)):
         raise ValueError(
             f"{' '.join(place)}: {row['strategy']}, what all others are compared with, is not legal and proven "
             f"here ({row['message']}): mend it, or leave this Case out of the configuration"
@@ -111,20 +111,20 @@ def _check_developer(place: Place, seeds: pl.DataFrame) -> None:
 
 
 def _entries(
-    place: Place, seeds: Iterable[Row], finds: Iterable[Row], predicted: dict[tuple[str, str, str], float]
+    place: Place, ways: Iterable[Row], finds: Iterable[Row], predicted: dict[tuple[str, str, str], float]
 ) -> list[_Entry]:
-    """Every Program once; equal values found by the search are the seed's, whose family they then tell.
+    """Every Program once; equal values found by the search are the known way's, whose family they then tell.
 
     What is derived has no role, so that its price decides whether it is timed, as for a find."""
     entries: dict[str, _Entry] = {}
     by_value: dict[str, list[_Entry]] = {}
-    for row in seeds:
+    for row in ways:
         us = predicted.get((*place, row["program"]), inf)
         role, derived = row["role"], row["role"] == Role.DERIVED
         if row["program"] in entries:
             entries[row["program"]].roles += (role,)
             continue
-        origin = "developer" if role == Role.DEVELOPER.value else "seed"
+        origin = "developer" if role == Role.DEVELOPER.value else "known"
         entry = _Entry(
             name=row["strategy"],
             roles=() if derived else (role,),
@@ -148,15 +148,17 @@ def _entries(
 
 def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection, emit: Emit) -> list[_Entry]:
     """Fill in `why` and return those that have one, sorted."""
-    seeds = [entry for entry in entries if entry.roles]
-    for entry in seeds:
-        entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or [Why.SEED]
-    rounds = _rounds(seeds)
+    ways = [entry for entry in entries if entry.roles]
+    for entry in ways:
+        entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or [
+            Why.KNOWN
+        ]
+    rounds = _rounds(ways)
     usable = [e for e in entries if rounds or e.row["numerics"] != NumericsClass.LOSSY]
     cheapest = sorted(usable, key=lambda e: (e.us, e.name))
     told_apart = _without_twins(cheapest)
     priced = [e for e in told_apart if e.us < inf]
-    finds = _Finds(emit, seeds)
+    finds = _Finds(emit, ways)
     finds.add(Why.BEST_PREDICTED, priced, 1)
     finds.add(Why.FAMILY, _first_of_families(priced), settings.families)
     drawn = sorted((e for e in told_apart if not e.why), key=lambda e: _draw(settings.seed, place, e))
@@ -179,14 +181,14 @@ class _Finds:
     Labels may tell two Programs apart whose modules do not differ: they would be timed, and trained, twice.
     """
 
-    def __init__(self, emit: Emit, seeds: Iterable[_Entry]) -> None:
+    def __init__(self, emit: Emit, ways: Iterable[_Entry]) -> None:
         self.emit = emit
         self.first: dict[str, _Entry] = {}
-        for entry in seeds:
+        for entry in ways:
             self.first.setdefault(self.code(entry), entry)
 
     def add(self, why: Why, entries: Iterable[_Entry], most: int) -> None:
-        """Give the first `most` of `entries` a reason. Seeds count, but their rows tell nothing of prices."""
+        """Give the first `most` of `entries` a reason. Known ways count, but their rows tell nothing of prices."""
         for entry in entries:
             if most <= 0:
                 return

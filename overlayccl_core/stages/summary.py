@@ -20,11 +20,11 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
+from overlayccl_core.tables.known_ways import KNOWN_WAYS, WayStatus
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.summary import SUMMARY, Validity
 
@@ -40,7 +40,7 @@ _MEASURED = (
 class ProblemTables:
     """The tables of one Problem. candidates: of all searches; may be empty."""
 
-    seeds: pl.DataFrame
+    known_ways: pl.DataFrame
     prices: pl.DataFrame
     candidates: pl.DataFrame
     shortlist: pl.DataFrame
@@ -52,7 +52,7 @@ def main(job: RuleJob) -> None:
     """Table summary."""
     problems = {
         problem: ProblemTables(
-            seeds=job.read(SEEDS, problem),
+            known_ways=job.read(KNOWN_WAYS, problem),
             prices=job.read(PRICES, problem),
             candidates=job.read_all(CANDIDATES, problem),
             shortlist=job.read(SHORTLIST, problem),
@@ -75,7 +75,7 @@ def run(
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `summary`: of each Case and direction that has something to choose, seeds before finds."""
+    """The rows of `summary`: of each Case and direction that has something to choose, known ways before finds."""
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "fidelity": fidelity}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
     one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
@@ -104,18 +104,18 @@ def _problem_rows(tables: ProblemTables, floor: Floor) -> list[Row]:
 
 
 def _listed(place: Place, tables: ProblemTables) -> list[Row]:
-    """Every seed, also what is not applicable, then what else the shortlist has."""
-    seeds = [
+    """Every known way, also what is not applicable, then what else the shortlist has."""
+    ways = [
         {**row, "candidate": row["strategy"], "proof": row["equivalence"] or row["reason"]}
-        for row in at(tables.seeds, place).iter_rows(named=True)
+        for row in at(tables.known_ways, place).iter_rows(named=True)
     ]
-    known = {row["program"] for row in seeds}
+    known = {row["program"] for row in ways}
     finds = [
-        {**row, "role": "found", "status": SeedStatus.PROGRAM, "proof": Outcome.PASS}
+        {**row, "role": "found", "status": WayStatus.PROGRAM, "proof": Outcome.PASS}
         for row in at(tables.shortlist, place).iter_rows(named=True)
         if row["program"] not in known
     ]
-    return [*seeds, *finds]
+    return [*ways, *finds]
 
 
 def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | None, chosen: Row) -> Row:

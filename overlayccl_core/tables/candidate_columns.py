@@ -6,7 +6,7 @@ import polars as pl
 
 from overlayccl_core.tables.table import Column
 
-FOUND = "found-"  # begins the names of Programs that no seed is or equals in value
+FOUND = "found-"  # begins the names of Programs that no known way is or equals in value
 OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
 
 PROBLEM = Column(name="problem", dtype=pl.String(), doc="a file in problems/")
@@ -18,14 +18,16 @@ CANDIDATE_KEY = (
     CASE,
     DIRECTION,
     Column(
-        name="candidate", dtype=pl.String(), doc=f"a seed's name, or {FOUND}<first 8 digits of value_digest>"
+        name="candidate",
+        dtype=pl.String(),
+        doc=f"a known way's name, or {FOUND}<first 8 digits of value_digest>",
     ),
 )
 CHOSEN_AS = Column(
     name="arm", dtype=pl.String(), doc="the arm of the choice: one of `finalists`, or only_<problem>"
 )
 ORIGIN = Column(
-    name="origin", dtype=pl.String(), values=("developer", "seed", "rule", "sketch"), doc="whose idea it was"
+    name="origin", dtype=pl.String(), values=("developer", "known", "rule", "sketch"), doc="whose idea it was"
 )
 NUMERICS = Column(
     name="numerics",
@@ -46,7 +48,7 @@ VERDICT_COLUMNS = (
 
 
 def is_found(candidate: str) -> bool:
-    """Whether a search found it. Any other is a seed's Program: people wrote it, as whatever arm it runs."""
+    """Whether a search found it. Any other is a known way's Program: people wrote it, as whatever arm it runs."""
     return candidate.startswith(FOUND)
 
 

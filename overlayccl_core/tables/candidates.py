@@ -12,12 +12,14 @@ CANDIDATES = Table(
     row="one Program at one Case and direction",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=3,
+    version=4,
     minimum_rows=0,
     columns=(
         CASE,
         DIRECTION,
-        Column(name="candidate", dtype=pl.String(), doc="a seed's name, or found-<value_digest, shortened>"),
+        Column(
+            name="candidate", dtype=pl.String(), doc="a known way's name, or found-<value_digest, shortened>"
+        ),
         Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
         ORIGIN,
         Column(name="parent", dtype=pl.String(), nullable=True, doc="value_digest; null: made from no other"),

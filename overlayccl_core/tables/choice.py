@@ -21,7 +21,7 @@ CHOICE = Table(
     row="one Case and direction",
     folder="problems/<problem>/",
     rule="choose",
-    version=2,
+    version=3,
     columns=(
         *CANDIDATE_KEY,
         CHOSEN_AS,
@@ -44,7 +44,7 @@ VERDICTS = Table(
     row="one verdict of a gate on one candidate",
     folder="problems/<problem>/",
     rule="choose",
-    version=1,
+    version=2,
     columns=(
         *CANDIDATE_KEY,
         Column(

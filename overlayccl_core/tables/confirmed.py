@@ -19,7 +19,7 @@ CONFIRMED = Table(
     row="one launch of one arm at one Case and direction",
     folder="",
     rule="confirm",
-    version=4,
+    version=5,
     minimum_rows=0,
     columns=(
         PROBLEM,

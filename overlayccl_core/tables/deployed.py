@@ -53,7 +53,7 @@ DEPLOYED = Table(
     row="one Case and direction",
     folder="",
     rule="deploy",
-    version=4,
+    version=5,
     columns=(
         PROBLEM,
         *CANDIDATE_KEY,
@@ -119,7 +119,7 @@ SPLITS = Table(
     row="one arm of one model at one count of microbatches",
     folder="",
     rule="deploy",
-    version=3,
+    version=4,
     columns=(
         Column(name="model", dtype=pl.String(), doc="a file in config/models"),
         Column(

@@ -20,7 +20,7 @@ FINALISTS = Table(
     row="one arm at one Case and direction",
     folder="problems/<problem>/",
     rule="finalists",
-    version=3,
+    version=4,
     columns=(
         *CANDIDATE_KEY[:2],
         Column(

@@ -41,7 +41,7 @@ LOSSES = Table(
     row="one step of one arm from one seed, of all models",
     folder="longrun/",
     rule="losses",
-    version=1,
+    version=2,
     columns=(
         *_ARM,
         _SEED,
@@ -61,7 +61,7 @@ CURVES = Table(
     row="one arm of one model, and whether it trains like developer's",
     folder="longrun/",
     rule="losses",
-    version=1,
+    version=2,
     columns=(
         *_ARM,
         replace(NUMERICS, nullable=True, doc="the worst of its Programs; null: not known"),

@@ -18,6 +18,7 @@ from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
@@ -29,7 +30,6 @@ from overlayccl_core.tables.probing import (
     PROBING,
 )
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.sketches import SKETCHES
@@ -42,7 +42,19 @@ from overlayccl_core.tables.trials import TRIALS
 
 TABLES = (
     *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
-    *(CASES, SEEDS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS, TRIALS, SHORTLIST, BENCH, FINALISTS),
+    *(
+        CASES,
+        KNOWN_WAYS,
+        PRICES,
+        CALLS,
+        SKETCHES,
+        CANDIDATES,
+        SEARCH_ENDS,
+        TRIALS,
+        SHORTLIST,
+        BENCH,
+        FINALISTS,
+    ),
     *(STEPS, STAMPS, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),

@@ -1,4 +1,4 @@
-"""What the cost model says of each seed, by term."""
+"""What the cost model says of each known way, by term."""
 
 import polars as pl
 

@@ -18,7 +18,7 @@ from overlayccl_core.tables.table import Column, Table
 class Why(StrEnum):
     """Why a Program is timed that is no baseline."""
 
-    SEED = "seed"
+    KNOWN = "known"
     BEST_PREDICTED = "best_predicted"
     FAMILY = "family"
     RANDOM = "random"
@@ -31,14 +31,14 @@ SHORTLIST = Table(
     row="one Program to time at one Case and direction",
     folder="problems/<problem>/",
     rule="shortlist",
-    version=3,
+    version=4,
     columns=(
         *CANDIDATE_KEY,
         Column(
             name="why",
             dtype=pl.List(pl.String()),
             values=(*BASELINES, *Why),
-            doc="of the library: its roles, or seed; of what is derived or found: what it is an example of",
+            doc="of the library: its roles, or known; of what is derived or found: what it is an example of",
         ),
         ORIGIN,
         Column(name="recipe", dtype=pl.String(), doc="JSON"),

@@ -10,7 +10,7 @@ SKETCHES = Table(
     row="one proposal",
     folder="problems/<problem>/search/<search>/",
     rule="search",
-    version=4,
+    version=5,
     minimum_rows=0,
     columns=(
         Column(

@@ -14,7 +14,7 @@ from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, PROBLEM
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT, OF_A_LAUNCH
 
-_VERSION = 5
+_VERSION = 6
 _STEPS = (
     Column(name="model", dtype=pl.String(), doc="a file in config/models"),
     Column(name="microbatches", dtype=pl.Int64(), doc="into which a batch is split"),

@@ -12,7 +12,7 @@ from overlayccl_core.tables.candidate_columns import (
     ratio,
     us,
 )
-from overlayccl_core.tables.seeds import SeedStatus
+from overlayccl_core.tables.known_ways import WayStatus
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL, REPEAT_ERROR
 
@@ -41,12 +41,12 @@ SUMMARY = Table(
         Column(
             name="role",
             dtype=pl.String(),
-            doc="developer, single_graph, hand_bundled, other (seeds) or found",
+            doc="developer, single_graph, hand_bundled, other (known ways) or found",
         ),
         Column(
             name="status",
             dtype=pl.String(),
-            values=tuple(SeedStatus),
+            values=tuple(WayStatus),
             doc="what a strategy became here",
         ),
         Column(name="proof", dtype=pl.String(), doc="outcome of the equivalence gate, or why it did not run"),

@@ -6,7 +6,7 @@ from overlayccl_core import catalog
 from overlayccl_core.gates.verdict import Check, Gate, Reason
 from overlayccl_core.program.problem import Problem
 from tests.cheats.judge import assert_stopped, judge
-from tests.seed_cases import case
+from tests.known_cases import case
 
 SOURCE = Path(__file__).with_name("sequences.py").read_text()
 

@@ -232,7 +232,7 @@ def test_summary_prints_strategies_and_how_right_the_model_was(root: Path) -> No
     assert "/report.html.Modules:" in unbroken and unbroken.endswith("/deploy/.")
 
 
-def test_try_prices_by_term_beside_the_seeds(root: Path) -> None:
+def test_try_prices_by_term_beside_the_known_ways(root: Path) -> None:
     fitted(root)
     done = overlayccl(root, "try", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--no-measure")
     assert done.returncode == 0, done.stderr
@@ -256,7 +256,7 @@ def test_try_refuses_a_time_that_is_none_at_once(root: Path, seconds: str) -> No
     assert "--seconds must be a time above 0" in one_message(done, 2)
 
 
-def test_a_seed_without_a_price_says_why(root: Path) -> None:
+def test_a_known_way_without_a_price_says_why(root: Path) -> None:
     fitted(root)
     path = root / "results/local/theta.parquet"
     unknown = {"value": None, "low": None, "high": None, "status": "unidentified"}
@@ -270,7 +270,7 @@ def test_a_seed_without_a_price_says_why(root: Path) -> None:
 
 
 @pytest.mark.ranks
-def test_try_measures_beside_the_seeds_without_a_theta(root: Path) -> None:
+def test_try_measures_beside_the_known_ways_without_a_theta(root: Path) -> None:
     done = overlayccl(root, "try", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--seconds", "4")
     assert done.returncode == 0, done.stderr
     assert "1.00 (1.00..1.00)" not in done.stdout  # the developer over itself

@@ -10,19 +10,19 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import price
-from overlayccl_core.stages.seed import seed_rows
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.fidelity import FIDELITY
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.table import read, write
 from overlayccl_core.tables.theta import THETA
 from tests.cli.terminal import Call, too_wide
 from tests.cli.test_commands import REPOSITORY, one_message, overlayccl
 from tests.fake_timings import timing_columns
+from tests.known_cases import case
 from tests.report.fixture_rows import row
-from tests.seed_cases import case
 
 KEY = ("case", "direction")
 
@@ -83,21 +83,19 @@ def test_a_problem_with_cases_that_no_run_measures_is_listed_traced_and_proven(
     assert done.code == 0 and done.out.count("proven, exact") == 5
 
 
-def test_trace_shows_the_program_of_a_seed_and_of_a_file(call: Call, root: Path) -> None:
+def test_trace_shows_the_program_of_a_known_way_and_of_a_file(call: Call, root: Path) -> None:
     entry = '{"sizes": [5, 6, 7]}'
-    seed = call("trace", "flat", "--problem", "grad_ar", "--case-json", entry)
-    assert seed.code == 0
+    way = call("trace", "flat", "--problem", "grad_ar", "--case-json", entry)
+    assert way.code == 0
     for part in ("flat at grad_ar/n4-t3-72B-f32, forward", "1: 1 all_reduce of 72B over 4", "depth 1"):
-        assert part in seed.words
-    assert (
-        "108B by the busiest rank" in seed.words and "72B a rank" in seed.words and "legal yes" in seed.words
-    )
-    assert "concat(gradient_0, gradient_1, gradient_2) f32[18]" in seed.words
+        assert part in way.words
+    assert "108B by the busiest rank" in way.words and "72B a rank" in way.words and "legal yes" in way.words
+    assert "concat(gradient_0, gradient_1, gradient_2) f32[18]" in way.words
     mine = call("trace", f"{root}/mine.py::exchange", "--problem", "uniform_a2a")
     assert "v1 = all_to_all(send)" in mine.words
 
 
-def test_trace_of_a_backward_names_its_own_seeds(call: Call) -> None:
+def test_trace_of_a_backward_names_its_own_known_ways(call: Call) -> None:
     backward = ("--problem", "uniform_a2a", "--direction", "backward")
     assert "read d_received" in call("trace", "simplified_transpose_of_native", *backward).words
     wrong = call("trace", "simplified_transpose_of_natve", *backward)
@@ -126,7 +124,7 @@ def test_a_case_of_json_that_is_none_gives_one_message(call: Call, text: str, me
     assert done.code == 2 and "--case-json" in done.err and message in done.err
 
 
-def test_score_prices_by_term_beside_the_developer_and_the_cheapest_seed(call: Call) -> None:
+def test_score_prices_by_term_beside_the_developer_and_the_cheapest_known_way(call: Call) -> None:
     done = call("score", "gather_slice", "--problem", "uniform_a2a", "--case", "n4-64KiB-f32")
     assert done.code == 0, done.err
     for part in ("proven, exact", "yours: gather_slice", "developer", "collectives", "predicted", "more"):
@@ -137,13 +135,13 @@ def test_score_prices_by_term_beside_the_developer_and_the_cheapest_seed(call: C
 def test_score_shows_a_program_once_with_all_that_it_is(call: Call, root: Path) -> None:
     done = call("score", f"{root}/mine.py::exchange", "--problem", "uniform_a2a", "--case", "n4-64KiB-f32")
     assert "yours = developer" in done.words and "exchange = native" in done.words
-    assert done.words.count("native") == 1 and "cheapest seed" in done.words
+    assert done.words.count("native") == 1 and "cheapest known way" in done.words
 
 
-def test_the_cheapest_seed_is_the_developers_where_that_is_the_cheapest(call: Call) -> None:
+def test_the_cheapest_known_way_is_the_developers_where_that_is_the_cheapest(call: Call) -> None:
     entry = '{"microbatches": 1, "layers": 1, "shape": [1, 1024, 1024]}'
     done = call("score", "reduce_scatter_all_gather", "--problem", "tp_mlp", "--case-json", entry)
-    assert "developer = cheapest seed: developer" in done.words, done.out
+    assert "developer = cheapest known way: developer" in done.words, done.out
 
 
 def test_score_of_a_wrong_strategy_gives_the_counterexample_and_no_price(call: Call, root: Path) -> None:
@@ -217,26 +215,26 @@ def test_explain_before_a_choice_says_what_to_run(call: Call) -> None:
 
 
 def chosen(root: Path, folder: Path) -> Path:
-    """What `explain` reads, of one small Case: all seeds priced and measured, `permute_ring` chosen,
+    """What `explain` reads, of one small Case: all known ways priced and measured, `permute_ring` chosen,
     the developer's the slowest."""
     shutil.copytree(root / "config", folder / "config")
     fit = root / "results" / "local"
     theta = price.theta_of(read(THETA, fit / "theta.parquet"), read(FIDELITY, fit / "fidelity.parquet"))
     tables = folder / "results" / "local" / "problems" / "uniform_a2a"
-    rows = list(seed_rows(catalog.build(case("uniform_a2a")), None, None))
-    write(SEEDS, rows, tables / "seeds.parquet")
-    programs = [seed for seed in rows if seed["equivalence"] == "pass"]
-    write(PRICES, [price._row(seed, theta) for seed in programs], tables / "prices.parquet")
+    rows = list(known_way_rows(catalog.build(case("uniform_a2a")), None, None))
+    write(KNOWN_WAYS, rows, tables / "known_ways.parquet")
+    programs = [way for way in rows if way["equivalence"] == "pass"]
+    write(PRICES, [price._row(way, theta) for way in programs], tables / "prices.parquet")
     timed = [
-        {**{key: seed[key] for key in KEY}, "candidate": seed["strategy"]}
-        | timing_columns(loads(seed["program_json"]), us=9e4 if seed["strategy"] == "native" else None)
+        {**{key: way[key] for key in KEY}, "candidate": way["strategy"]}
+        | timing_columns(loads(way["program_json"]), us=9e4 if way["strategy"] == "native" else None)
         | {"status": "timed", "message": ""}
-        for seed in programs
+        for way in programs
     ]
     write(BENCH, timed, tables / "bench.parquet")
-    ring = next(seed for seed in programs if seed["strategy"] == "permute_ring")
+    ring = next(way for way in programs if way["strategy"] == "permute_ring")
     known = {key: ring[key] for key in (*KEY, "recipe", "numerics", "program", "value_digest")}
-    choice = row(CHOICE, **known, candidate="permute_ring", arm="best_seed")
+    choice = row(CHOICE, **known, candidate="permute_ring", arm="best_known")
     write(CHOICE, [choice], tables / "choice.parquet")
     place = {key: ring[key] for key in KEY}
     why = row(VERDICTS, **place, gate="choice", outcome="pass", message="faster than all that is plainer")

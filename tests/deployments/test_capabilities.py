@@ -11,7 +11,7 @@ from overlayccl_core.program.groups import NO_ORDER, Groups, contiguous, strided
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import make_collective, make_input, make_permute
 from tests.capabilities import call, tried_permute
-from tests.seed_cases import case
+from tests.known_cases import case
 
 
 def row(payload_bytes: int, supported: bool, operation: str = "all_gather", **other: Any) -> dict[str, Any]:

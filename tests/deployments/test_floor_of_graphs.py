@@ -1,4 +1,4 @@
-"""The floor where ranks compile: below what a node's published figures say of seeds at the shapes of training."""
+"""The floor where ranks compile: below what a node's published figures say of known ways in training."""
 
 from collections import Counter
 from functools import cache
@@ -15,7 +15,7 @@ from overlayccl_core.probes.probe import ProbeBuilder, Role
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.program import Boundary, Issue, Program
-from tests.seed_cases import programs
+from tests.known_cases import programs
 
 CONFIG = Path(__file__).parents[2] / "config"
 CALIBRATION = topology.load("trn1.32xlarge", CONFIG / "topologies").calibration
@@ -47,7 +47,7 @@ def floor_of(deployment: str) -> Floor:
 
 
 @pytest.mark.parametrize(("deployment", "problem"), PLACES)
-def test_no_seed_is_below_the_floor_by_the_published_figures(deployment: str, problem: str) -> None:
+def test_no_known_way_is_below_the_floor_by_the_published_figures(deployment: str, problem: str) -> None:
     here = load(CONFIG / f"deployments/{deployment}.yaml")
     floor = floor_of(deployment)
     entry = catalog.plug_in(problem).examples(here.ranks)["train"]

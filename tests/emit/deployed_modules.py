@@ -1,4 +1,4 @@
-"""Entries and files of deployed modules for tests, from seeds or from the body of a strategy."""
+"""Entries and files of deployed modules for tests, from known ways or from the body of a strategy."""
 
 from collections.abc import Sequence
 from importlib import metadata
@@ -21,8 +21,8 @@ WORDS = (
 )
 
 
-def seed(case: Case, name: str) -> Program:
-    """A seed of a Case's library."""
+def library_way(case: Case, name: str) -> Program:
+    """A known way of a Case's library."""
     return trace_source(catalog.library_source(case.problem), name, catalog.build(case))
 
 
@@ -39,11 +39,11 @@ def entry(
     backward: str = "",
     numerics: str = "reordered",
 ) -> DeployedCase:
-    """A seed (or a Program) deployed, its backward the transpose of it, or of the seed `backward`."""
+    """A known way (or a Program) deployed, its backward the transpose of it, or of the known way `backward`."""
     developer = read_library(catalog.library_source(case.problem)).developers[0]
-    forward, plain = forward or seed(case, name), seed(case, developer)
+    forward, plain = forward or library_way(case, name), library_way(case, developer)
     problem = catalog.backward(case)
-    back = problem and simplify(transpose(seed(case, backward) if backward else forward, problem))
+    back = problem and simplify(transpose(library_way(case, backward) if backward else forward, problem))
     return DeployedCase(
         case_id=case.id,
         candidate=name or "found-01234567",

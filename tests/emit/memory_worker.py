@@ -26,7 +26,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.segments import StepSegment
-from tests import seed_cases
+from tests import known_cases
 
 RANKS = 4
 SETTLED_S = 0.05  # gloo's thread keeps a work for a moment after it is over
@@ -65,9 +65,9 @@ def programs() -> Iterator[tuple[str, Program]]:
     """(name, Program) of what is tried, in both directions."""
     for name, (entry, strategies) in TRIED.items():
         for problem in catalog.directions(catalog.case(name, entry, ranks=RANKS, ranks_per_node=RANKS)):
-            for seed, program in seed_cases.programs(problem).items():
-                if seed.removeprefix("simplified_transpose_of_") in strategies:
-                    yield f"{problem.name} {seed}", program
+            for library_way, program in known_cases.programs(problem).items():
+                if library_way.removeprefix("simplified_transpose_of_") in strategies:
+                    yield f"{problem.name} {library_way}", program
 
 
 def given_to(problem: Problem) -> dict[Port, torch.Tensor]:

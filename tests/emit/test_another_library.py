@@ -14,7 +14,7 @@ from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.emit.deployed_modules import entry, seed
+from tests.emit.deployed_modules import entry, library_way
 from tests.small_problems import exchange, strategy
 
 MIRROR = "overlayccl_core.backends.mirror.calls"
@@ -81,4 +81,4 @@ def test_a_deployed_module_has_groups_gradients_selftest_and_versions_of_it() ->
 def test_what_it_does_not_give_is_named() -> None:
 
     with pytest.raises(ValueError, match=r"reduce_scatter is in none of .*mirror\.calls"):
-        emit(seed(tp("exit"), "reduce_scatter_all_gather"), calls=MIRROR)
+        emit(library_way(tp("exit"), "reduce_scatter_all_gather"), calls=MIRROR)

@@ -21,9 +21,9 @@ from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.tracing import trace_source
-from tests.emit.deployed_modules import HERE, entry, seed, tried, write
+from tests.emit.deployed_modules import HERE, entry, library_way, tried, write
 from tests.emit.test_torch_dialect import imported
-from tests.seed_cases import programs
+from tests.known_cases import programs
 from tests.small_problems import exchange as small_exchange
 from tests.small_problems import strategy
 
@@ -97,25 +97,27 @@ def test_groups_are_layers_of_all_microbatches_whatever_the_programs_order() -> 
     for site in ("exit", "entry"):
         case = tp(site, microbatches=3)
         for name in ("developer", "single_graph", "merged_over_microbatches"):
-            groups = port_groups(seed(case, name))
+            groups = port_groups(library_way(case, name))
             assert [g.inputs for g in groups] == [
                 tuple(("partial", m, layer) for m in range(3)) for layer in range(2)
             ]
             assert groups[1].outputs == tuple(("total", m, 1) for m in range(3))
     for overlap in (False, True):
-        (group,) = port_groups(seed(grads(overlap=overlap), "one_by_one"))
+        (group,) = port_groups(library_way(grads(overlap=overlap), "one_by_one"))
         assert group.inputs == tuple(("gradient", i) for i in range(4))
-    assert len(port_groups(seed(exchange(), "native"))) == 1
+    assert len(port_groups(library_way(exchange(), "native"))) == 1
 
 
 def test_sections_of_a_program_are_cut_where_nothing_is_alive() -> None:
     case = tp(microbatches=3)
     group_of = {
-        p: k for k, g in enumerate(port_groups(seed(case, "developer"))) for p in (*g.inputs, *g.outputs)
+        p: k
+        for k, g in enumerate(port_groups(library_way(case, "developer")))
+        for p in (*g.inputs, *g.outputs)
     }
 
     def sections(name: str) -> list[int | None]:
-        printed, why = printed_sections(seed(case, name), ModuleStore(case), group_of)
+        printed, why = printed_sections(library_way(case, name), ModuleStore(case), group_of)
         assert not why
         return [section.group for section in printed]
 
@@ -124,7 +126,7 @@ def test_sections_of_a_program_are_cut_where_nothing_is_alive() -> None:
 
 
 def test_a_program_that_joins_layers_does_not_fall_into_groups() -> None:
-    groups = port_groups(seed(tp(), "developer"))
+    groups = port_groups(library_way(tp(), "developer"))
     group_of = {p: k for k, g in enumerate(groups) for p in (*g.inputs, *g.outputs)}
     (section,), why = printed_sections(tried(tp(), WAVEFRONT), ModuleStore(tp()), group_of)
     assert section.group is None
@@ -171,7 +173,7 @@ def test_programs_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match=r"needs `backward` and `plain_backward`"):
         replace(one, backward=None)
     with pytest.raises(ValueError, match=r"got a Program of tp_mlp/n4-m2-l2-72B-entry-f32"):
-        replace(one, plain_forward=seed(tp("entry"), "developer"))
+        replace(one, plain_forward=library_way(tp("entry"), "developer"))
     with pytest.raises(ValueError, match="each once"):
         deployed("tp_mlp", [one, one], HERE)
     with pytest.raises(ValueError, match="of another Problem"):
@@ -210,7 +212,7 @@ def test_a_case_that_runs_in_the_backward_pass_gives_each_input_one_output(
         )
 
 
-def test_every_seed_of_every_problem_makes_a_module_that_compiles() -> None:
+def test_every_known_way_of_every_problem_makes_a_module_that_compiles() -> None:
     for case in (tp(), tp("entry"), grads(), grads(overlap=True), exchange()):
         for name in programs(catalog.build(case)):
             compile(deployed(case.problem, [entry(case, name)], HERE), name, "exec")

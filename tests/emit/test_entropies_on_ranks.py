@@ -1,4 +1,4 @@
-"""dist_ce on real ranks: every seed against its meaning, deployed ones under autograd in a tiny sharded model."""
+"""dist_ce on real ranks: every known way against its meaning, some deployed in a tiny sharded model."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from tests.emit.deployed_modules import write
+from tests.known_cases import programs
 from tests.on_ranks import launch
-from tests.seed_cases import programs
 
 pytestmark = pytest.mark.ranks
 RANKS, TOKENS, VOCABULARY = 4, 6, 40
@@ -27,7 +27,7 @@ CASE = catalog.case(
 FORWARD, BACKWARD = (programs(problem) for problem in catalog.directions(CASE))
 
 
-def test_every_seed_gives_what_it_means(tmp_path: Path) -> None:
+def test_every_known_way_gives_what_it_means(tmp_path: Path) -> None:
     programs = {**FORWARD, **BACKWARD}
     inputs = {p.problem.direction: inputs_of(p.problem, 3) for p in programs.values()}
     trials = [

@@ -15,7 +15,7 @@ from overlayccl_core import catalog
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.case import Case
-from tests.emit.deployed_modules import entry, seed
+from tests.emit.deployed_modules import entry, library_way
 from tests.emit.test_another_library import MIRROR, STAMP, namespace
 
 M = 3
@@ -188,7 +188,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 def test_a_files_generators_do_what_the_emitted_module_does_and_hold_nothing_longer(
     module: dict[str, Any],
 ) -> None:
-    emitted = namespace(emit(seed(tp("exit"), "merged_over_microbatches"), calls=MIRROR))
+    emitted = namespace(emit(library_way(tp("exit"), "merged_over_microbatches"), calls=MIRROR))
     emitted["connect"]()
     file = module["connect"](tp("exit").id)
     seen = []

@@ -40,8 +40,8 @@ ENTRIES: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-def seeds_of(case: Case, *, derived: bool) -> dict[str, Program]:
-    """Every seed of a Case's library that applies, and its backward, simplified and as transposed.
+def known_ways_of(case: Case, *, derived: bool) -> dict[str, Program]:
+    """Every known way of a Case's library that applies, and its backward, simplified and as transposed.
 
     derived: also those that are made of other ways.
     """
@@ -49,7 +49,7 @@ def seeds_of(case: Case, *, derived: bool) -> dict[str, Program]:
     backward = catalog.backward(case)
     programs = {}
     library = read_library(source)
-    for name, _ in library.seeds:
+    for name, _ in library.strategies:
         if name in library.derived and not derived:
             continue
         try:
@@ -64,14 +64,14 @@ def seeds_of(case: Case, *, derived: bool) -> dict[str, Program]:
     return programs
 
 
-def all_seeds(*, derived: bool = False, **size: Any) -> dict[str, Program]:
+def all_known_ways(*, derived: bool = False, **size: Any) -> dict[str, Program]:
     cases = [catalog.case(name, entry, **size) for name, entry in ENTRIES]
-    return {key: program for case in cases for key, program in seeds_of(case, derived=derived).items()}
+    return {key: program for case in cases for key, program in known_ways_of(case, derived=derived).items()}
 
 
-def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_path: Path) -> None:
-    programs = all_seeds(ranks=4, ranks_per_node=4, derived=True)
-    two_tiers = all_seeds(ranks=4, ranks_per_node=2)
+def test_every_known_way_forward_and_backward_and_random_programs_on_four_ranks(tmp_path: Path) -> None:
+    programs = all_known_ways(ranks=4, ranks_per_node=4, derived=True)
+    two_tiers = all_known_ways(ranks=4, ranks_per_node=2)
     programs |= {name: program for name, program in two_tiers.items() if "hierarchical" in name}
     deployment = Deployment(
         name="here", backend="torchdist", library="gloo", ranks=4, ranks_per_node=4,
@@ -86,7 +86,7 @@ def test_every_seed_forward_and_backward_and_random_programs_on_four_ranks(tmp_p
 
 @pytest.mark.parametrize("strided", [False, True])
 def test_two_groups_of_two_at_once_each_compute_their_own(tmp_path: Path, strided: bool) -> None:
-    programs = all_seeds(ranks=2, ranks_per_node=2, groups=2, strided=strided)
+    programs = all_known_ways(ranks=2, ranks_per_node=2, groups=2, strided=strided)
     members = next(iter(programs.values())).problem.case.members()
     assert members == (((0, 2), (1, 3)) if strided else ((0, 1), (2, 3)))
     differing = differences(programs, tmp_path, members=members)

@@ -15,7 +15,7 @@ from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
 from overlayccl_core.training.inspection import make_quiet
-from tests.emit.deployed_modules import WORDS, seed
+from tests.emit.deployed_modules import WORDS, library_way
 from tests.random_programs import RANKS, random_program
 from tests.small_problems import exchange, strategy
 
@@ -90,7 +90,7 @@ def test_what_known_strategies_give(site: str) -> None:
     fields = {"microbatches": 2, "layers": 2, "shape": [1, 2, 6], "site": site}
     case = catalog.case("tp_mlp", fields, ranks=RANKS, ranks_per_node=RANKS)
     for name in ("developer", "merged_over_microbatches", "all_to_all_of_copies", "all_to_all_sum"):
-        program = seed(case, name)
+        program = library_way(case, name)
         assert check(program) == {}, name
         if (problem := catalog.backward(case)) is not None:
             identity = shared_outputs(simplify(transpose(program, problem)))

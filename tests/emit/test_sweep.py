@@ -12,8 +12,8 @@ from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.case import Case
 from tests.emit.deployed_modules import entry, write
 from tests.emit.sweep_worker import LAYOUTS
+from tests.known_cases import programs
 from tests.on_ranks import launch
-from tests.seed_cases import programs
 
 pytestmark = pytest.mark.ranks
 RANKS = 2

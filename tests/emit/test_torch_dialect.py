@@ -21,7 +21,7 @@ from overlayccl_core.rewrites.apply import apply
 from tests.small_problems import exchange, strategy
 
 
-def seed(name: str, ranks: int = 4, chunk: int = 3) -> Program:
+def library_way(name: str, ranks: int = 4, chunk: int = 3) -> Program:
     case = catalog.case("uniform_a2a", {"chunk": chunk, "width": 4}, ranks=ranks, ranks_per_node=ranks)
     return trace_source(catalog.library_source("uniform_a2a"), name, catalog.build(case))
 
@@ -44,7 +44,7 @@ def imported(source: str) -> set[str]:
 
 
 def test_a_module_imports_torch_only_and_says_what_it_is() -> None:
-    program = seed("gather_reduce_scatter")
+    program = library_way("gather_reduce_scatter")
     source = emit(program)
     assert imported(source) - set(sys.stdlib_module_names) == {"torch"}
     said = vars(module_of(source))
@@ -55,7 +55,7 @@ def test_a_module_imports_torch_only_and_says_what_it_is() -> None:
 
 
 def test_forward_and_backward_share_a_module() -> None:
-    program = seed("gather_reduce_scatter")
+    program = library_way("gather_reduce_scatter")
     back = simplify(transpose(program, catalog.backward(program.problem.case)))
     module = module_of(torch_dialect.emit(program, back, calls=CALLS))
     assert set(module.DIGEST) == {"forward", "backward"}
@@ -64,7 +64,7 @@ def test_forward_and_backward_share_a_module() -> None:
 
 def test_two_programs_of_one_direction_are_refused() -> None:
     with pytest.raises(ValueError, match="one forward and one backward of one Case"):
-        torch_dialect.emit(seed("gather_reduce_scatter"), seed("native"), calls=CALLS)
+        torch_dialect.emit(library_way("gather_reduce_scatter"), library_way("native"), calls=CALLS)
 
 
 def test_a_program_without_events_is_still_a_generator() -> None:
@@ -93,8 +93,8 @@ def test_224_ranks_are_emitted_quickly() -> None:
     tp = trace_source(catalog.library_source("tp_mlp"), "hierarchical", catalog.build(case))
     programs = [
         tp,
-        *(seed(name, 224, 2) for name in ("gather_reduce_scatter", "gather_slice")),
-        seed("permute_ring", 64, 2),  # of more ranks there is none
+        *(library_way(name, 224, 2) for name in ("gather_reduce_scatter", "gather_slice")),
+        library_way("permute_ring", 64, 2),  # of more ranks there is none
     ]
     started = time.process_time()
     sources = [emit(program) for program in programs]
@@ -106,11 +106,11 @@ def test_224_ranks_are_emitted_quickly() -> None:
 
 def test_permutes_of_two_programs_never_share_a_tag() -> None:
     """Small tags are a user's own; the library has 31 bits for them."""
-    program = seed("permute_ring")
+    program = library_way("permute_ring")
     back = simplify(transpose(program, catalog.backward(program.problem.case)))
     tags_of_each = [
         [int(tag) for tag in re.findall(r"collective_permute\(\w+, \w+, (\d+)\)", emit(one))]
-        for one in (program, back, seed("permute_ring", ranks=6))
+        for one in (program, back, library_way("permute_ring", ranks=6))
     ]
     for tags, other in combinations(tags_of_each, 2):
         assert tags and not set(tags) & set(other)

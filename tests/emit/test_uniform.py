@@ -9,13 +9,13 @@ from overlayccl_core.program.lowering import lower
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.view_plan import Layout, ViewPlan
-from tests.backends.torchxla.modules import CALLS, PROBLEMS, all_seeds, small_case
+from tests.backends.torchxla.modules import CALLS, PROBLEMS, all_known_ways, small_case
 
 RANKS = 8
 
 
-def of(problem: str, seed: str, *, uniform: bool = True) -> Program:
-    return all_seeds(small_case(problem, RANKS, uniform=uniform))[f"forward {seed}"]
+def of(problem: str, library_way: str, *, uniform: bool = True) -> Program:
+    return all_known_ways(small_case(problem, RANKS, uniform=uniform))[f"forward {library_way}"]
 
 
 def plans_of(program: Program) -> list[ViewPlan]:
@@ -37,8 +37,8 @@ def statements(source: str) -> str:
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_no_plan_has_slices_of_each_rank_and_where_none_had_any_nothing_changes(problem: str) -> None:
-    usually = all_seeds(small_case(problem, RANKS, uniform=False))
-    for name, program in all_seeds(small_case(problem, RANKS)).items():
+    usually = all_known_ways(small_case(problem, RANKS, uniform=False))
+    for name, program in all_known_ways(small_case(problem, RANKS)).items():
         plans = plans_of(program)
         assert not any(plan.slices_differ for plan in plans), name
         for usual, uniform in zip(plans_of(usually[name]), plans, strict=True):
@@ -63,7 +63,7 @@ def test_an_alias_of_each_ranks_own_takes_memory_as_picked_rows() -> None:
 
 def test_statements_name_no_rank_change_no_value_and_cut_graphs() -> None:
     for problem in PROBLEMS:
-        for name, program in all_seeds(small_case(problem, RANKS)).items():
+        for name, program in all_known_ways(small_case(problem, RANKS)).items():
             source = emit(program, calls=CALLS)
             text = source[source.index(f"def {name.split()[0]}():") :]
             for word in ("rank", "join(", ".clone()", ".mul_(", ".div_(", "out="):
@@ -81,5 +81,5 @@ def test_the_first_id_of_a_rank_is_a_tensor() -> None:
 def test_zeros_among_pieces_are_joined_and_not_written() -> None:
     fields = {"sizes": [5, 16, 1, 7]}
     case = catalog.case("grad_ar", fields, ranks=4, ranks_per_node=4, uniform=True)
-    source = emit(all_seeds(case)["forward reduce_scatter_all_gather"], calls=CALLS)
+    source = emit(all_known_ways(case)["forward reduce_scatter_all_gather"], calls=CALLS)
     assert "gradient_0.new_zeros(3)," in statements(source)

@@ -88,7 +88,7 @@ def test_nothing_is_compiled_where_nothing_is_published_and_each_probe_is_a_grap
     graphs = sum(max(1, len({x.label.graph for x in probe.program.collectives})) for probe in probes)
     assert with_figures["probe"] == Span(6.0 * graphs, 6.0 * graphs)
     # entry and exit at M = 1 and M = 4: each a sum that only one direction of the Case runs
-    known = [len(catalog.read_library(catalog.library_source("tp_mlp")).seeds)] * 4
+    known = [len(catalog.read_library(catalog.library_source("tp_mlp")).strategies)] * 4
     most = sum(
         max(n + given.shortlist.families + given.shortlist.random + 2, given.shortlist.at_least)
         for n in known
@@ -102,7 +102,7 @@ def test_a_shortlist_is_never_longer_than_what_is_said_of_it() -> None:
     given = settings(problems="uniform_a2a")
     [case, *_] = cases_of(given.changed(models=()), deployment(), "uniform_a2a")
     listed = listed_of(catalog.build(case), given.shortlist)
-    strategies = len(catalog.read_library(catalog.library_source("uniform_a2a")).seeds)
+    strategies = len(catalog.read_library(catalog.library_source("uniform_a2a")).strategies)
     assert listed == Span(1, strategies + 4 + 2 + 2)
 
 
@@ -118,7 +118,7 @@ def test_a_search_that_asks_has_a_trial_and_a_second_round() -> None:
 def test_jobs_without_ranks_take_what_they_took_before_or_a_guess() -> None:
     run = planned(settings(problems="tp_mlp", models="nano"))
     guessed, told = run.without_ranks({}), run.without_ranks({"fit": 105.0, "bench-tp_mlp": 1000.0})
-    # fit, summary, report; cases, seed, price, shortlist, finalists, choose; search
+    # fit, summary, report; cases, known way, price, shortlist, finalists, choose; search
     assert guessed.jobs == told.jobs == 11
     assert told.start_s == guessed.start_s + 100.0  # 5 s were guessed; bench is no job of these
     assert guessed.node_seconds == Span()

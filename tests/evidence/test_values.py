@@ -15,8 +15,8 @@ from overlayccl_core.gates import small_values
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
+from tests.known_cases import case, programs
 from tests.on_ranks import here, meaning
-from tests.seed_cases import case, programs
 
 FEW = 2**9
 
@@ -32,7 +32,7 @@ def of_all_problems(**places: int) -> list[Proven]:
         for problem in catalog.directions(case(name, **places)):
             found = programs(problem)
             few = {*list(found)[:3], "one_by_one"} & {*found}
-            listed += [proven(found[seed], f"{problem.name} {seed}") for seed in sorted(few)]
+            listed += [proven(found[way], f"{problem.name} {way}") for way in sorted(few)]
     return listed
 
 

@@ -1,4 +1,4 @@
-"""The comparison of what is not linear: its seeds, its evidence, its budget at the size of a real cluster."""
+"""The comparison of what is not linear: its known ways, its evidence, its budget at the size of a real cluster."""
 
 import re
 import tracemalloc
@@ -15,8 +15,8 @@ from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.seed import seeds_of
-from tests.seed_cases import programs
+from overlayccl_core.stages.known_ways import known_ways_of
+from tests.known_cases import programs
 from tests.small_problems import exchange, strategy
 
 MIB = 1024
@@ -46,7 +46,9 @@ WITHOUT_RANGE = {"three_all_reduce", "gather_logits", "max_then_stacked"}
     ("ranks", "tokens", "words", "dtype"),
     [(2, 1, 1, "float32"), (4, 64, 9, "float32"), (3, 5, 40, "float64")],
 )
-def test_all_seeds_are_proven_in_both_directions(ranks: int, tokens: int, words: int, dtype: str) -> None:
+def test_all_known_ways_are_proven_in_both_directions(
+    ranks: int, tokens: int, words: int, dtype: str
+) -> None:
     verdicts = proofs(problem(Direction.FORWARD, ranks, tokens, words, dtype))
     assert set(verdicts) >= WITHOUT_RANGE
     within = proofs(problem(Direction.FORWARD, ranks, tokens, words, dtype, range=40))
@@ -62,7 +64,7 @@ def test_all_seeds_are_proven_in_both_directions(ranks: int, tokens: int, words:
 
 def test_sixteen_bits_are_held_to_what_the_developer_does_in_them() -> None:
     at = problem(Direction.FORWARD, 4, 64, 9, "bfloat16")
-    developer = replay(seeds_of(at)[0].recipe, at)
+    developer = replay(known_ways_of(at)[0].recipe, at)
     bound = lossy_bound_of(developer, catalog.reference_program(at))
     for name, verdict in proofs(at, lossy_bound=bound).items():
         assert verdict.passed, (name, verdict.message)

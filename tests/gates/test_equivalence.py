@@ -321,11 +321,11 @@ TRAIN = [
 
 
 @pytest.mark.parametrize(("name", "entry"), TRAIN, ids=[name for name, _ in TRAIN])
-def test_every_seed_is_proven_within_the_memory_of_a_proof_at_224_ranks(name: str, entry: dict) -> None:
+def test_every_known_way_is_proven_within_the_memory_of_a_proof_at_224_ranks(name: str, entry: dict) -> None:
     """A proof may take 1 GiB. What it may take of CPU time, 2 s, is measured by `python -m benchmarks proof`."""
     hungriest = None
     known = set()
-    for program, reference, bound in _seeds(name, entry):
+    for program, reference, bound in _known_ways(name, entry):
         if program.value_digest in known:  # buckets that hold all tensors are one Program
             continue
         known.add(program.value_digest)
@@ -342,18 +342,18 @@ def test_every_seed_is_proven_within_the_memory_of_a_proof_at_224_ranks(name: st
     assert peak < 2**30
 
 
-def _seeds(name: str, entry: dict) -> Iterator[tuple[Program, Program, float]]:
-    """(Program, reference, bound of the error) of every seed that applies, forward and simplified backward."""
+def _known_ways(name: str, entry: dict) -> Iterator[tuple[Program, Program, float]]:
+    """(Program, reference, bound of the error) of every known way that applies, forward and simplified backward."""
     module = loader.load("problems", name)
     case = catalog.case(name, entry, ranks=224, ranks_per_node=32, dtype="bfloat16")
     problem = module.problem(case)
     reference = trace_function(module.reference, problem)
     source = loader.source("strategies", name)
     library = read_library(source)
-    bound = lossy_bound_of(trace_source(source, library.seeds[0][0], problem), reference)
-    for seed, _ in library.seeds:
+    bound = lossy_bound_of(trace_source(source, library.strategies[0][0], problem), reference)
+    for strategy, _ in library.strategies:
         try:
-            program = trace_source(source, seed, problem)
+            program = trace_source(source, strategy, problem)
         except NotApplicable:
             continue
         yield program, reference, bound

@@ -15,8 +15,8 @@ from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
+from tests.known_cases import programs
 from tests.on_ranks import meaning
-from tests.seed_cases import programs
 from tests.small_problems import exchange, strategy
 
 LINEAR = [name for name in loader.names("problems") if name != "dist_ce"]

@@ -16,11 +16,11 @@ from overlayccl_core.program.library import Role
 
 
 def test_arms_stand_from_the_plainest_on() -> None:
-    assert OF_A_CASE[:4] == ("developer", "single_graph", "hand_bundled", "best_seed")
+    assert OF_A_CASE[:4] == ("developer", "single_graph", "hand_bundled", "best_known")
     assert set(OF_A_CASE[4:]) == set(FINALISTS)
 
 
-def test_a_baseline_is_named_as_the_role_of_its_seed() -> None:
+def test_a_baseline_is_named_as_the_role_of_its_known_way() -> None:
     assert set(BASELINES) == set(Role) - {Role.DERIVED, Role.OTHER}
 
 
@@ -32,7 +32,7 @@ def test_arms_have_words_for_people() -> None:
 
 
 def test_of_several_arms_the_least_plain_one_counts() -> None:
-    assert least_plain(["finalist_1", "developer", "finalist_2", "best_seed"]) == "finalist_2"
+    assert least_plain(["finalist_1", "developer", "finalist_2", "best_known"]) == "finalist_2"
 
 
 def test_a_finalist_that_a_case_lacks_is_its_first_one() -> None:

@@ -105,8 +105,8 @@ def test_a_project_runs_where_only_the_wheel_is(wheel: Path, tmp_path: Path) -> 
     asked = ("--config", "deployment=mine", "preset=smoke", "problems=tp_mlp", "models=nano-small")
     typed("snakemake", "--profile", "local", "all", *asked)
     results = project / "results/mine-smoke"
-    seeds = pl.read_parquet(results / "problems/tp_mlp/seeds.parquet").filter(strategy="mine")
-    assert seeds.height and set(seeds["equivalence"]) == {"pass"}
+    ways = pl.read_parquet(results / "problems/tp_mlp/known_ways.parquet").filter(strategy="mine")
+    assert ways.height and set(ways["equivalence"]) == {"pass"}
     bench = pl.read_parquet(results / "problems/tp_mlp/bench.parquet")
     assert {"timed"} == set(bench["status"])
     record = json.loads((results / "deploy/tp_mlp.json").read_text())

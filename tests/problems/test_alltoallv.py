@@ -1,4 +1,4 @@
-"""alltoallv: counts, what of the buffers is valid, and every seed proven at ragged counts."""
+"""alltoallv: counts, what of the buffers is valid, and every known way proven at ragged counts."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.rename import ports_in_order, renamed
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from overlayccl_core.stages.seed import seeds_of
-from tests.seed_cases import proof_of
+from overlayccl_core.stages.known_ways import known_ways_of
+from tests.known_cases import proof_of
 
 PATTERNS = list(alltoallv._PATTERNS)
 RAGGED = [[1, 4, 0, 2], [3, 0, 5, 1], [0, 0, 0, 0], [1, 1, 3, 0]]
@@ -149,14 +149,14 @@ def test_a_search_may_use_the_counts_of_fewer_ranks() -> None:
     assert some is not None and set(some["counts"]) == {1}
 
 
-# -------------------------------------------------------------------------------------------------- seeds
+# -------------------------------------------------------------------------------------------------- known ways
 def proven(case: Case, *, least: int) -> None:
-    """Every seed that has a meaning at a Case equals the reference, in both directions."""
+    """Every known way that has a meaning at a Case equals the reference, in both directions."""
     for problem in catalog.directions(case):
         verdicts = {}
-        for seed in seeds_of(problem):
+        for way in known_ways_of(problem):
             try:
-                verdicts[seed.name] = proof_of(problem, seed.name)[1]
+                verdicts[way.name] = proof_of(problem, way.name)[1]
             except NotApplicable as reason:
                 assert str(reason) == "one tier"
         assert {name: v.message for name, v in verdicts.items() if not v.passed} == {}
@@ -165,7 +165,7 @@ def proven(case: Case, *, least: int) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize(("ranks", "ranks_per_node"), [(2, 2), (3, 3), (4, 2), (8, 4)])
-def test_every_seed_is_proven_at_every_pattern(pattern: str, ranks: int, ranks_per_node: int) -> None:
+def test_every_known_way_is_proven_at_every_pattern(pattern: str, ranks: int, ranks_per_node: int) -> None:
     case = case_of(ranks, ranks_per_node, pattern=pattern, rows=3 * ranks)
     proven(case, least=6 if ranks_per_node < ranks else 5)
 
@@ -180,7 +180,7 @@ def matrices(draw: st.DrawFn) -> list[list[int]]:
 
 @settings(max_examples=12, deadline=None)
 @given(counts=matrices(), width=st.integers(1, 5), nodes=st.sampled_from([1, 2, 3]))
-def test_every_seed_is_proven_at_any_counts(counts: list[list[int]], width: int, nodes: int) -> None:
+def test_every_known_way_is_proven_at_any_counts(counts: list[list[int]], width: int, nodes: int) -> None:
     n = len(counts)
     proven(case_of(n, n // nodes if n % nodes == 0 else n, counts=counts, width=width), least=5)
 
@@ -196,7 +196,7 @@ def test_every_seed_is_proven_at_any_counts(counts: list[list[int]], width: int,
         ("packed_permute_ring", [Kind.COLLECTIVE_PERMUTE] * 3, [5 * 3, 1 * 3, 3 * 3]),
     ],
 )
-def test_what_the_seeds_send(strategy: str, kinds: list[Kind], sizes: list[int]) -> None:
+def test_what_the_known_ways_send(strategy: str, kinds: list[Kind], sizes: list[int]) -> None:
     program = replay(Recipe(base=strategy), catalog.build(case_of(counts=RAGGED)))
     assert [x.kind for x in program.collectives] == kinds
     assert [x.size for x in program.collectives] == sizes

@@ -9,7 +9,7 @@ import yaml
 from overlayccl_core import catalog, loader
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.problem import Direction
-from tests.seed_cases import proof_of
+from tests.known_cases import proof_of
 from workflow_scripts.pipeline import prepare
 
 ROOT = Path(__file__).parents[2]
@@ -50,5 +50,7 @@ def test_one_entry_of_the_configuration_brings_it_into_the_pipeline(
     config["cases"]["shift"] = [ENTRY]
     pipeline = prepare(config, ())
     assert [case.id for case in pipeline.cases["shift"]] == ["shift/n4-m3-24B-f32"]
-    assert {"problems/shift.py", "strategies/shift.py"} <= set(pipeline.plugins("seed", problem="shift"))
-    assert pipeline.code("seed", problem="shift")
+    assert {"problems/shift.py", "strategies/shift.py"} <= set(
+        pipeline.plugins("known_ways", problem="shift")
+    )
+    assert pipeline.code("known_ways", problem="shift")

@@ -1,4 +1,4 @@
-"""pp_send_recv: stages, schedules, and every seed proven."""
+"""pp_send_recv: stages, schedules, and every known way proven."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import BOUNDARY, Program, Read
 from overlayccl_core.program.segments import Run, walk
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from overlayccl_core.stages.seed import seed_rows, seeds_of
-from tests.seed_cases import proof_of
-from tests.stages.test_seed import WITHOUT_EXCHANGE
+from overlayccl_core.stages.known_ways import known_way_rows, known_ways_of
+from tests.known_cases import proof_of
+from tests.stages.test_known_ways import WITHOUT_EXCHANGE
 
 SCHEDULES = ["gpipe", "1f1b"]
 
@@ -30,7 +30,7 @@ def case_of(ranks: int = 4, ranks_per_node: int = 0, **entry: Any) -> Case:
     return catalog.case("pp_send_recv", fields, ranks=ranks, ranks_per_node=ranks_per_node or ranks)
 
 
-def seed(name: str, **entry: Any) -> Program:
+def way(name: str, **entry: Any) -> Program:
     return replay(Recipe(base=name), catalog.build(case_of(**entry)))
 
 
@@ -71,9 +71,9 @@ def test_each_pair_hands_over_and_back(schedule: str) -> None:
 def test_gpipe_has_all_microbatches_under_way_and_1f1b_two() -> None:
     forward = [f"first_forward{m}" for m in range(4)]
     back = [f"{name}{m}" for m in range(4) for name in ("second", "first_backward")]
-    assert sorted(ran(seed("merged_all_reduce"))) == sorted(forward + back)
-    assert ran(seed("merged_all_reduce"))[:4] == forward
-    assert ran(seed("send_receive", schedule="1f1b")) == [
+    assert sorted(ran(way("merged_all_reduce"))) == sorted(forward + back)
+    assert ran(way("merged_all_reduce"))[:4] == forward
+    assert ran(way("send_receive", schedule="1f1b")) == [
         *("first_forward0", "second0", "first_forward1", "second1"),
         *("first_backward0", "first_forward2", "second2"),
         *("first_backward1", "first_forward3", "second3"),
@@ -82,19 +82,19 @@ def test_gpipe_has_all_microbatches_under_way_and_1f1b_two() -> None:
 
 
 def test_all_activations_at_once_are_refused_where_two_microbatches_are_held() -> None:
-    verdict = legality.check(seed("merged_all_reduce", schedule="1f1b"))
+    verdict = legality.check(way("merged_all_reduce", schedule="1f1b"))
     assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.ORDER)
     assert (
         "read a[2]: segment first_backward[0] needs output gb[0], which is not written yet" in verdict.message
     )
-    assert legality.check(seed("merged_all_reduce", schedule="1f1b", microbatches=2)).passed
+    assert legality.check(way("merged_all_reduce", schedule="1f1b", microbatches=2)).passed
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("microbatches", [1, 2, 3, 6])
-def test_every_other_seed_is_legal_under_both_schedules(schedule: str, microbatches: int) -> None:
+def test_every_other_known_way_is_legal_under_both_schedules(schedule: str, microbatches: int) -> None:
     problem = catalog.build(case_of(schedule=schedule, microbatches=microbatches))
-    legal = {s.name: legality.check(replay(s.recipe, problem)).passed for s in seeds_of(problem)}
+    legal = {s.name: legality.check(replay(s.recipe, problem)).passed for s in known_ways_of(problem)}
     refused = {"merged_all_reduce"} if schedule == "1f1b" and microbatches > 2 else set()
     assert {name for name, passed in legal.items() if not passed} == refused
 
@@ -105,10 +105,10 @@ def test_a_search_may_use_four_microbatches() -> None:
     assert catalog.proxy(small) is None
 
 
-# --------------------------------------------------------------------------------------------------- seeds
+# --------------------------------------------------------------------------------------------------- known ways
 def proven(case: Case) -> None:
     problem = catalog.build(case)
-    verdicts = {s.name: proof_of(problem, s.name)[1] for s in seeds_of(problem)}
+    verdicts = {s.name: proof_of(problem, s.name)[1] for s in known_ways_of(problem)}
     assert {name: v.message for name, v in verdicts.items() if not v.passed} == {}
 
 
@@ -116,7 +116,7 @@ def proven(case: Case) -> None:
 @pytest.mark.parametrize(
     ("ranks", "ranks_per_node"), [(2, 2), (2, 1), (4, 4), (4, 2), (6, 3), (8, 2), (32, 32)]
 )
-def test_every_seed_is_proven(schedule: str, ranks: int, ranks_per_node: int) -> None:
+def test_every_known_way_is_proven(schedule: str, ranks: int, ranks_per_node: int) -> None:
     proven(case_of(ranks, ranks_per_node, schedule=schedule))
 
 
@@ -127,7 +127,7 @@ def test_every_seed_is_proven(schedule: str, ranks: int, ranks_per_node: int) ->
     shape=st.lists(st.integers(1, 7), min_size=1, max_size=4),
     schedule=st.sampled_from(SCHEDULES),
 )
-def test_every_seed_is_proven_at_any_shape(
+def test_every_known_way_is_proven_at_any_shape(
     half: int, microbatches: int, shape: list[int], schedule: str
 ) -> None:
     proven(case_of(2 * half, microbatches=microbatches, shape=shape, schedule=schedule))
@@ -145,8 +145,8 @@ def test_every_seed_is_proven_at_any_shape(
         ("both_ways_at_once", [Kind.COLLECTIVE_PERMUTE] * 5, 15),
     ],
 )
-def test_what_the_seeds_send(strategy: str, calls: list[Kind], elements: int) -> None:
-    program = seed(strategy)
+def test_what_the_known_ways_send(strategy: str, calls: list[Kind], elements: int) -> None:
+    program = way(strategy)
     assert [x.kind for x in program.collectives] == calls
     assert {x.size for x in program.collectives} == {elements}
     assert program.events.count(BOUNDARY) == (8 if strategy == "masked_all_reduce" else 0)
@@ -154,17 +154,18 @@ def test_what_the_seeds_send(strategy: str, calls: list[Kind], elements: int) ->
 
 def test_pairs_are_the_groups_of_pairwise_calls() -> None:
     for strategy in ("pair_all_reduce", "pair_gather"):
-        assert {x.groups.members for x in seed(strategy).collectives} == {((0, 2), (1, 3))}
+        assert {x.groups.members for x in way(strategy).collectives} == {((0, 2), (1, 3))}
 
 
 def test_the_developer_sends_where_the_library_can_and_sums_elsewhere() -> None:
     problem = catalog.build(case_of())
     roles = [
-        {r["role"]: r["strategy"] for r in seed_rows(problem, can, None)} for can in (None, WITHOUT_EXCHANGE)
+        {r["role"]: r["strategy"] for r in known_way_rows(problem, can, None)}
+        for can in (None, WITHOUT_EXCHANGE)
     ]
     assert [found["developer"] for found in roles] == ["send_receive", "masked_all_reduce"]
 
 
 def test_the_reads_of_1f1b_take_turns() -> None:
-    reads = [e.port for e in seed("both_ways_at_once", schedule="1f1b").events if isinstance(e, Read)]
+    reads = [e.port for e in way("both_ways_at_once", schedule="1f1b").events if isinstance(e, Read)]
     assert reads[:5] == [("a", 0), ("a", 1), ("ga", 0), ("a", 2), ("ga", 1)]

@@ -27,7 +27,7 @@ from overlayccl_core.program.text_form import text
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.small_problems import exchange, layers, strategy
 
 WORDS = "add, all_reduce, boundary, cast, concat, scale, slice_axis, split"

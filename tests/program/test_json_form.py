@@ -15,9 +15,9 @@ from overlayccl_core.program.json_form import InvalidProgram
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.stages.known_ways import known_ways_of
+from tests.known_cases import SMALL, case, programs
 from tests.random_programs import random_program
-from tests.seed_cases import SMALL, case, programs
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(json_form.SCHEMA_PATH.read_text()))
 
@@ -39,22 +39,22 @@ def test_random_programs_round_trip(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", list(SMALL))
-def test_every_seed_round_trips(name: str) -> None:
+def test_every_known_way_round_trips(name: str) -> None:
     for problem in catalog.directions(case(name, ranks=8, ranks_per_node=4)):
         for program in programs(problem).values():
             _is_the_same(program)
 
 
-def test_seeds_that_are_not_applicable_have_no_program() -> None:
+def test_known_ways_that_are_not_applicable_have_no_program() -> None:
     problem = catalog.build(case("grad_ar"))
     with pytest.raises(NotApplicable):
-        replay(next(s for s in seeds_of(problem) if s.name == "hierarchical").recipe, problem)
+        replay(next(s for s in known_ways_of(problem) if s.name == "hierarchical").recipe, problem)
 
 
 def _data(strategy: str = "two_step_hierarchical") -> dict[str, Any]:
     problem = catalog.build(case("uniform_a2a", ranks=4, ranks_per_node=2))
-    seed = next(s for s in seeds_of(problem) if s.name == strategy)
-    data: dict[str, Any] = json.loads(json_form.dumps(replay(seed.recipe, problem)))
+    way = next(s for s in known_ways_of(problem) if s.name == strategy)
+    data: dict[str, Any] = json.loads(json_form.dumps(replay(way.recipe, problem)))
     return data
 
 

@@ -14,7 +14,7 @@ from overlayccl_core.program.nodes import Node, make_input, make_sum, make_view
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from tests.seed_cases import SMALL, case
+from tests.known_cases import SMALL, case
 
 HALO = {"elements": 40, "edge": 3}
 X = make_input(("x",), equal=False, size=6)
@@ -91,14 +91,14 @@ def evaluated(x: Node, values: np.ndarray) -> np.ndarray:
 
 
 def backwards(problem: str, **at: int) -> list[Program]:
-    """The derived backwards of every seed."""
+    """The derived backwards of every known way."""
     small = case(problem, HALO if problem == "halo" else None, **at)  # type: ignore[arg-type]
     if not catalog.plug_in(problem).has_backward(small) or not catalog.build(small).linear:
         return []  # what is not linear has a backward of its own, not a transpose
     problem_ = catalog.backward(small)
     assert problem_ is not None
     found = []
-    for name, _ in read_library(catalog.library_source(problem)).seeds:
+    for name, _ in read_library(catalog.library_source(problem)).strategies:
         try:
             found.append(replay(Recipe(base=TransposeOf(recipe=Recipe(base=name))), problem_))
         except NotApplicable:

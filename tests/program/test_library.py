@@ -27,7 +27,7 @@ LIBRARY = 'LIBRARY = Library(developer="one", hand_bundled="two", others=("three
 
 def test_roles_and_functions_are_read_from_the_source() -> None:
     library = read_library(SOURCE + LIBRARY)
-    assert library.seeds == (("one", Role.DEVELOPER), ("two", Role.HAND_BUNDLED), ("three", Role.OTHER))
+    assert library.strategies == (("one", Role.DEVELOPER), ("two", Role.HAND_BUNDLED), ("three", Role.OTHER))
     assert library.functions == ("one", "two", "three")
     assert functions_of(SOURCE) == ("one", "two", "three")
 
@@ -36,7 +36,7 @@ def test_a_library_may_name_its_single_graph() -> None:
     library = read_library(
         SOURCE + 'LIBRARY = Library(developer="one", single_graph="three", hand_bundled="two", others=())\n'
     )
-    assert library.seeds == (
+    assert library.strategies == (
         ("one", Role.DEVELOPER),
         ("three", Role.SINGLE_GRAPH),
         ("two", Role.HAND_BUNDLED),
@@ -46,7 +46,7 @@ def test_a_library_may_name_its_single_graph() -> None:
 def test_a_library_may_name_several_developers_by_preference_and_nothing_that_is_bundled() -> None:
     library = read_library(SOURCE + 'LIBRARY = Library(developer=("three", "one"), others=("two",))\n')
     assert library.developers == ("three", "one")
-    assert library.seeds == (("three", Role.DEVELOPER), ("one", Role.DEVELOPER), ("two", Role.OTHER))
+    assert library.strategies == (("three", Role.DEVELOPER), ("one", Role.DEVELOPER), ("two", Role.OTHER))
     assert read_library(SOURCE + LIBRARY).developers == ("one",)
 
 
@@ -92,6 +92,6 @@ def test_a_wrong_library_is_refused_with_its_line(last: str, message: str) -> No
 @pytest.mark.parametrize("name", ["tp_mlp", "uniform_a2a", "grad_ar"])
 def test_every_public_function_of_the_shipped_libraries_is_listed(name: str) -> None:
     library = read_library(catalog.library_source(name))
-    assert {seed for seed, _ in library.seeds} == set(library.functions)
+    assert {way for way, _ in library.strategies} == set(library.functions)
     developers = {"uniform_a2a": ("native", "gather_slice"), "grad_ar": ("ddp_1_then_25_mib",)}
     assert library.developers == developers.get(name, ("developer",))

@@ -8,7 +8,7 @@ from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.rename import ports_in_order, renamed
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
-from tests.seed_cases import case
+from tests.known_cases import case
 
 
 def test_the_program_keeps_its_order_and_solves_the_other_problem() -> None:

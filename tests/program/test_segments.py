@@ -11,7 +11,7 @@ from overlayccl_core.program.segments import Depths, IllegalOrder, Run, by_readi
 from overlayccl_core.program.substitution import substitute
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.small_problems import layers, strategy
 
 PROBLEM = layers(4, 2, 2, (3,))

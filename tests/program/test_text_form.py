@@ -7,8 +7,8 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.text_form import text
 from overlayccl_core.program.tracing import trace_source
+from tests.known_cases import SMALL, case, programs
 from tests.random_programs import random_program
-from tests.seed_cases import SMALL, case, programs
 
 
 def _text(name: str, strategy: str, **at: int) -> list[str]:
@@ -55,7 +55,7 @@ def test_large_reorderings_are_reshapes_and_permutations() -> None:
 
 
 @pytest.mark.parametrize("name", list(SMALL))
-def test_every_seed_has_a_text_with_a_line_for_each_event(name: str) -> None:
+def test_every_known_way_has_a_text_with_a_line_for_each_event(name: str) -> None:
     for problem in catalog.directions(case(name, ranks=8, ranks_per_node=4)):
         for program in programs(problem).values():
             lines = text(program).splitlines()

@@ -19,7 +19,7 @@ from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program import library as program_library
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import fit
-from overlayccl_core.stages.seed import seed_rows
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
@@ -27,16 +27,16 @@ from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.theta import THETA
 from tests.fake_timings import FINGERPRINT, timing_columns
+from tests.known_cases import case
 from tests.report.fixture_models import LAUNCHES, write_models
 from tests.report.fixture_rows import REPOSITORY, ROUNDS, Row, put, row, settings
-from tests.seed_cases import case
 
 PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
 TRAINED_IN = {"tp_mlp": "nano m1, nano m2, nano m8", "grad_ar": "nano-dp m1"}
@@ -85,16 +85,16 @@ def _fitted() -> dict[str, list[Row]]:
 
 
 @cache
-def _seeds(problem: str) -> tuple[Row, ...]:
+def _ways(problem: str) -> tuple[Row, ...]:
     directions = catalog.directions(case(problem))
-    rows = [r for direction in directions for r in seed_rows(direction, None, None)]
+    rows = [r for direction in directions for r in known_way_rows(direction, None, None)]
     return tuple(r for r in rows if r["role"] != program_library.Role.DERIVED)
 
 
 def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> list[Row]:
     """Its tables; the rows of `deployed`."""
-    home, seeds = folder / "problems" / problem, list(_seeds(problem))
-    proven = [s for s in seeds if s["equivalence"] == "pass"]
+    home, ways = folder / "problems" / problem, list(_ways(problem))
+    proven = [s for s in ways if s["equivalence"] == "pass"]
     bench = [
         row(
             BENCH,
@@ -107,7 +107,7 @@ def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> lis
     ]
     keys = sorted({(s["case"], s["direction"]) for s in proven}, reverse=True)
     at = {key: [s for s in proven if (s["case"], s["direction"]) == key] for key in keys}
-    put(SEEDS, seeds, home / "seeds.parquet")
+    put(KNOWN_WAYS, ways, home / "known_ways.parquet")
     put(BENCH, bench, home / "bench.parquet", settings().part("bench"))
     put(FIDELITY, [_fidelity(key, at[key], bench, theta) for key in keys], home / "fidelity.parquet")
     put(SKETCHES, [r for key in keys for r in _sketches(key)], home / "search/offline/sketches.parquet")
@@ -127,22 +127,22 @@ def _confirmed(problem: str) -> list[Row]:
         row(
             CONFIRMED,
             problem=problem,
-            **{name: seed[name] for name in ("case", "direction")},
-            candidate=seed["strategy"],
+            **{name: way[name] for name in ("case", "direction")},
+            candidate=way["strategy"],
             arm=arm,
-            **timing_columns(loads(seed["program_json"]), rounds=ROUNDS, launch=launch),
+            **timing_columns(loads(way["program_json"]), rounds=ROUNDS, launch=launch),
         )
-        for seed in _seeds(problem)
-        if seed["role"] == "developer"
+        for way in _ways(problem)
+        if way["role"] == "developer"
         for launch in range(LAUNCHES)
         for arm in ("developer", "deployed")
     ]
 
 
-def _fidelity(key: tuple[str, str], seeds: Iterable[Row], bench: Iterable[Row], theta: Theta) -> Row:
+def _fidelity(key: tuple[str, str], ways: Iterable[Row], bench: Iterable[Row], theta: Theta) -> Row:
     samples = {r["program"]: r["samples_us"] for r in bench}
     scored = []
-    for s in seeds:
+    for s in ways:
         us = price(loads(s["program_json"]), theta).us
         if us is not None:
             scored.append(Scored(predicted_us=us, samples_us=samples[s["program"]]))
@@ -188,16 +188,16 @@ def _search_end(key: tuple[str, str]) -> Row:
     )
 
 
-def _candidate(seed: Row, theta: Theta) -> Row:
-    priced = price(loads(seed["program_json"]), theta)
+def _candidate(way: Row, theta: Theta) -> Row:
+    priced = price(loads(way["program_json"]), theta)
     same = ("case", "direction", "recipe", "numerics", "program", "value_digest", "program_json")
     return row(
         CANDIDATES,
-        **{name: seed[name] for name in same},
-        **{name: seed[name] for name in ("collectives", "wire_bytes", "peak_bytes", "equivalence")},
-        candidate=seed["strategy"],
+        **{name: way[name] for name in same},
+        **{name: way[name] for name in ("collectives", "wire_bytes", "peak_bytes", "equivalence")},
+        candidate=way["strategy"],
         search="offline",
-        origin="seed",
+        origin="known",
         family="made up",
         legality="pass",
         reason="ok",
@@ -210,11 +210,11 @@ def _candidate(seed: Row, theta: Theta) -> Row:
     )
 
 
-def _price(seed: Row, theta: Theta) -> Row:
-    priced = price(loads(seed["program_json"]), theta)
+def _price(way: Row, theta: Theta) -> Row:
+    priced = price(loads(way["program_json"]), theta)
     return row(
         PRICES,
-        **{name: seed[name] for name in ("case", "direction", "strategy", "program")},
+        **{name: way[name] for name in ("case", "direction", "strategy", "program")},
         feasible=True,
         reason="ok",
         predicted_us=priced.us,
@@ -225,25 +225,25 @@ def _price(seed: Row, theta: Theta) -> Row:
     )
 
 
-def _finalists(seeds: Sequence[Row]) -> list[Row]:
+def _finalists(ways: Sequence[Row]) -> list[Row]:
     same = ("case", "direction", "recipe", "numerics", "program", "program_json")
     return [
         row(
             FINALISTS,
-            **{name: seed[name] for name in same},
+            **{name: way[name] for name in same},
             arm=arm,
-            candidate=seed["strategy"],
+            candidate=way["strategy"],
         )
-        for arm, seed in zip(("developer", "finalist_1", "finalist_2"), [seeds[0], *seeds[-2:]], strict=True)
+        for arm, way in zip(("developer", "finalist_1", "finalist_2"), [ways[0], *ways[-2:]], strict=True)
     ]
 
 
-def _verdicts(seeds: Sequence[Row]) -> list[Row]:
-    key = {name: seeds[-1][name] for name in ("case", "direction")}
+def _verdicts(ways: Sequence[Row]) -> list[Row]:
+    key = {name: ways[-1][name] for name in ("case", "direction")}
     good = row(
         VERDICTS,
         **key,
-        candidate=seeds[-1]["strategy"],
+        candidate=ways[-1]["strategy"],
         gate="bench",
         outcome="pass",
         reason="ok",
@@ -252,7 +252,7 @@ def _verdicts(seeds: Sequence[Row]) -> list[Row]:
     bad = row(
         VERDICTS,
         **key,
-        candidate=seeds[-2]["strategy"],
+        candidate=ways[-2]["strategy"],
         arm="finalist_2",
         model="nano m8",
         gate="training",
@@ -261,38 +261,38 @@ def _verdicts(seeds: Sequence[Row]) -> list[Row]:
         message="a gradient is 0.1 (relative) away from the unsharded model's",
         evidence="{}",
     )
-    why = row(VERDICTS, **key, candidate=seeds[-1]["strategy"], gate="choice", outcome="pass", message=REASON)
+    why = row(VERDICTS, **key, candidate=ways[-1]["strategy"], gate="choice", outcome="pass", message=REASON)
     return [good, bad, why]
 
 
-def _chosen(problem: str, seeds: Sequence[Row], chosen: str) -> tuple[str, Row]:
-    """(arm, seed) of what is deployed: what people write at data parallel Cases."""
+def _chosen(problem: str, ways: Sequence[Row], chosen: str) -> tuple[str, Row]:
+    """(arm, known way) of what is deployed: what people write at data parallel Cases."""
     arm = {"tp_mlp": chosen, "grad_ar": "hand_bundled"}.get(problem, "finalist_1")
-    proven = [s for s in seeds if s["numerics"] != "lossy"]
+    proven = [s for s in ways if s["numerics"] != "lossy"]
     return arm, next((s for s in proven if s["strategy"] == arm or s["role"] == arm), proven[-1])
 
 
-def _choice(problem: str, seeds: Sequence[Row], chosen: str) -> Row:
-    arm, seed = _chosen(problem, seeds, chosen)
+def _choice(problem: str, ways: Sequence[Row], chosen: str) -> Row:
+    arm, way = _chosen(problem, ways, chosen)
     same = ("case", "direction", "recipe", "numerics", "program", "value_digest")
     return row(
         CHOICE,
-        **{name: seed[name] for name in same},
-        candidate=seed["strategy"],
+        **{name: way[name] for name in same},
+        candidate=way["strategy"],
         arm=arm,
         trained_in=TRAINED_IN.get(problem),
         fingerprint=FINGERPRINT,
     )
 
 
-def _deployed(problem: str, seeds: Sequence[Row], chosen: str) -> Row:
-    arm, seed = _chosen(problem, seeds, chosen)
+def _deployed(problem: str, ways: Sequence[Row], chosen: str) -> Row:
+    arm, way = _chosen(problem, ways, chosen)
     itself = arm == "developer"
     return row(
         DEPLOYED,
-        **{name: seed[name] for name in ("case", "direction", "numerics")},
+        **{name: way[name] for name in ("case", "direction", "numerics")},
         problem=problem,
-        candidate=seed["strategy"],
+        candidate=way["strategy"],
         arm=arm,
         trained_in=TRAINED_IN.get(problem),
         **({"use": "framework", "instead": "ddp_25"} if problem == "grad_ar" else {}),
@@ -319,7 +319,7 @@ def _write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) -
     seconds = {"selftest": 9.0, "probe": 171.2, "fit": 4.4, "summary": 5.0, "report": 6.0}
     seconds |= {"confirm": 172.0, "deploy": 0.2}
     for problem in problems:
-        rules = ("cases", "seed", "price", "shortlist", "finalists", "choose")
+        rules = ("cases", "known_ways", "price", "shortlist", "finalists", "choose")
         seconds |= {f"{rule}-{problem}": 1.1 for rule in rules}
         seconds |= {f"bench-{problem}": 52.9, f"search-{problem}-offline": 13.0}
     seconds |= {f"train-{model}": 205.0 for model in models}

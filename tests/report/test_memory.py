@@ -14,19 +14,19 @@ def test_the_frontier_is_what_needs_no_search_and_is_beaten_by_nothing_with_as_l
         beside(8, "developer", 8.0, peak_memory_bytes=2 * MIB),
         beside(8, "single_graph", 6.0, peak_memory_bytes=2 * MIB),
         beside(2, "single_graph", 7.0, peak_memory_bytes=5 * MIB),
-        rival(1, "best_seed", 1.3, peak_memory_bytes=11 * MIB),
+        rival(1, "best_known", 1.3, peak_memory_bytes=11 * MIB),
         beside(1, "finalist_1", 1.1, needs_search=True, peak_memory_bytes=9 * MIB),
         beside(1, "deployed", 1.2, ran_as="hand_bundled", peak_memory_bytes=9 * MIB),
         beside(1, "ddp_4", 1.2, peak_memory_bytes=None),
     )
-    assert [one.name for one in frontier(told.splits)] == ["single graph at M = 8", "best seed at M = 1"]
+    assert [one.name for one in frontier(told.splits)] == ["single graph at M = 8", "best known way at M = 1"]
 
 
 def test_every_way_has_a_mark_with_its_figures_in_the_shape_of_its_part() -> None:
     told = worth(
         deployed(),
-        rival(1, "best_seed", 1.3),
-        beside(1, "hand_bundled", 1.3, ran_as="best_seed"),
+        rival(1, "best_known", 1.3),
+        beside(1, "hand_bundled", 1.3, ran_as="best_known"),
         beside(8, "developer", 8.0, peak_memory_bytes=2 * MIB),
         beside(2, "finalist_1", 0.99, needs_search=True),
         beside(2, "finalist_2", 1.1, needs_search=True),
@@ -34,13 +34,13 @@ def test_every_way_has_a_mark_with_its_figures_in_the_shape_of_its_part() -> Non
     (drawn,) = figures(told)
     for said in (
         "the chosen file at M = 2: 100 ms, 12 MiB",
-        "best seed at M = 1: 130 ms, 12 MiB",
+        "best known way at M = 1: 130 ms, 12 MiB",
         "developer at M = 8: 800 ms, 2 MiB",
         "finalist 2 at M = 2: 110 ms, 12 MiB",
         *ROLES,
     ):
         assert said in drawn.wide and said in drawn.narrow
-    assert "hand bundled" not in drawn.wide  # timed as best seed
+    assert "hand bundled" not in drawn.wide  # timed as best known way
     assert "finalist 1" not in drawn.wide  # it is what the deployed file was made of
     assert len({shape for _, shape in ROLES.values()}) == len(ROLES)
 

@@ -56,11 +56,11 @@ def test_a_card_says_first_what_has_to_be_read_first_then_the_gain_over_the_riva
     assert card.lead == "Not splitting the batch wins: what is deployed computes it whole (M = 1)."
     assert card.figure == "1.08\N{MULTIPLICATION SIGN}"
     assert card.unit == (
-        "as fast as the best that needs no search at the same or less memory, best seed at M = 1 "
+        "as fast as the best that needs no search at the same or less memory, best known way at M = 1 "
         "(1.05..1.11), faster"
     )
     assert card.lines[0].startswith("Deployed: the batch whole (M = 1), all_to_all_of_copies")
-    assert card.lines[1] == "Best seed at M = 1 is the fastest that needs no search at any memory, too."
+    assert card.lines[1] == "Best known way at M = 1 is the fastest that needs no search at any memory, too."
     assert card.lines[2].startswith("Over developer at M = 1, where developer alone is fastest: 1.37")
 
 
@@ -97,7 +97,14 @@ def test_every_way_stands_in_the_table_with_its_time_memory_and_ratio(whole: Pat
     assert table.rows[strong][0] == "M = 1, the chosen file"
     assert rows["M = 1, hand bundled"][-1] == "single graph"
     ratio = "1.08\N{MULTIPLICATION SIGN} (1.05..1.11)"
-    assert rows["M = 1, best seed (rival)"] == ("132 ms", "12.7 MiB", ratio, "faster", "no", "\N{EN DASH}")
+    assert rows["M = 1, best known way (rival)"] == (
+        "132 ms",
+        "12.7 MiB",
+        ratio,
+        "faster",
+        "no",
+        "\N{EN DASH}",
+    )
     assert rows["M = 8, developer"][:2] == ("860 ms", "1.62 MiB")
 
 

@@ -10,7 +10,7 @@ from overlayccl_core.report.rendering import breakable
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from tests.report.fixture_rows import put
 from tests.report.fixture_tree import write_tree
 
@@ -41,17 +41,17 @@ def test_a_problem_without_a_model_says_so_and_shows_every_candidate_of_its_benc
 
 
 def test_a_program_of_several_strategies_has_one_row_with_all_names(tree: Tree) -> None:
-    seeds = tree.table(SEEDS, "problems/uniform_a2a/seeds")
-    assert seeds is not None
-    again = seeds.filter(pl.col("strategy") == "native").with_columns(
+    ways = tree.table(KNOWN_WAYS, "problems/uniform_a2a/known ways")
+    assert ways is not None
+    again = ways.filter(pl.col("strategy") == "native").with_columns(
         strategy=pl.lit("again"), role=pl.lit("other")
     )
-    path = tree.path / "problems/uniform_a2a/seeds.parquet"
-    put(SEEDS, pl.concat([seeds, again]).to_dicts(), path)
+    path = tree.path / "problems/uniform_a2a/known_ways.parquet"
+    put(KNOWN_WAYS, pl.concat([ways, again]).to_dicts(), path)
     try:
         table = passes.blocks(tree)[1]
     finally:
-        put(SEEDS, seeds.to_dicts(), path)
+        put(KNOWN_WAYS, ways.to_dicts(), path)
     assert isinstance(table, Table)
     assert sum("native = again" in row[1] for row in table.rows) == len({row[0] for row in table.rows})
 

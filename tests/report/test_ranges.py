@@ -60,7 +60,7 @@ def test_the_models_figures_are_ranges_over_the_runs(runs: tuple[Path, Path]) ->
 
 def test_what_is_deployed_is_worth_something_in_each_run(runs: tuple[Path, Path]) -> None:
     first, second = gains(trees_of(runs))["nano"]
-    assert first.over_developer and second.over_developer and first.best_other == "best seed at M = 1"
+    assert first.over_developer and second.over_developer and first.best_other == "best known way at M = 1"
     assert second.over_developer.value == pytest.approx(2 * first.over_developer.value)
     assert first.over_best is not None and first.over_best == second.over_best
 

@@ -87,7 +87,9 @@ def test_a_whole_run_tells_cold_and_steady_steps_and_its_break_even(whole: Path)
     assert developer == "336 ms, then 168 ms" and mine == "244 ms, then 122 ms"
     # 9 + 171.2 + 4.4 + 6 x 1.1 + 52.9 + 13 + 205 + 172 s, without summary and report, over about 0.046 s a step
     assert 13_500 < int(over_developer.split()[0].replace(",", "")) < 14_500
-    assert over_developer.endswith("(developer at M = 1)") and over_rival.endswith("(best seed at M = 1)")
+    assert over_developer.endswith("(developer at M = 1)") and over_rival.endswith(
+        "(best known way at M = 1)"
+    )
     assert table(spent.blocks(Tree(path=whole)), "What was spent")["together"] == ("634", "634")
 
 
@@ -111,7 +113,7 @@ def test_the_summary_tells_the_break_even_of_each_model_over_both(whole: Path, t
     (said,) = spent_text(Tree(path=whole))
     assert "took 10.6 minutes in all" in said
     ((over_developer, over_rival),) = re.findall(
-        r"nano ([\d,]+) over developer at M = 1, ([\d,]+) over best seed at M = 1", said
+        r"nano ([\d,]+) over developer at M = 1, ([\d,]+) over best known way at M = 1", said
     )
     assert 4 * int(over_developer.replace(",", "")) < int(over_rival.replace(",", ""))
     slower = write_tree(tmp_path / "local", problems=("grad_ar",))

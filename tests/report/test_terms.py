@@ -29,7 +29,7 @@ def priced(program: str, **more: Any) -> dict[str, Any]:
 
 def explained(measured: dict[str, float], *, chosen: str = "m", searched: bool = True) -> Explanation:
     """The one choice among four Programs of which some were measured."""
-    seeds = [{**PLACE, "role": role, "program": p} for p, role in (("d", "developer"), ("m", "hand_bundled"))]
+    ways = [{**PLACE, "role": role, "program": p} for p, role in (("d", "developer"), ("m", "hand_bundled"))]
     prices = [priced(p, strategy=NAMES[p], feasible=True) for p in "dm"]
     candidates = [priced(p, candidate=NAMES[p], equivalence="pass") for p in "mx"]
     candidates.append(priced("y", candidate=NAMES["y"], equivalence="fail"))
@@ -55,7 +55,7 @@ def explained(measured: dict[str, float], *, chosen: str = "m", searched: bool =
     (explanation,) = explanations(
         pl.DataFrame(choice),
         pl.DataFrame(verdicts),
-        pl.DataFrame(seeds),
+        pl.DataFrame(ways),
         pl.DataFrame(prices),
         pl.DataFrame(candidates, infer_schema_length=None) if searched else None,
         pl.DataFrame(bench) if bench else pl.DataFrame(schema=schema),

@@ -57,7 +57,7 @@ def worth(
 def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_developer() -> None:
     told = worth(
         deployed(),
-        rival(1, "best_seed", 1.3, 1.2, 1.4, peak_memory_bytes=11 * 2**20),
+        rival(1, "best_known", 1.3, 1.2, 1.4, peak_memory_bytes=11 * 2**20),
         beside(2, "developer", 4.0, 3.9, 4.2),
         beside(1, "developer", 1.5, 1.45, 1.6),
         beside(8, "developer", 8.0, 7.0, 9.0),
@@ -65,9 +65,9 @@ def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_dev
     assert warnings(told) == []
     assert facts(told) == [
         "Deployed: the batch in 2 microbatches (M = 2), found-1: 100 ms a step, 12 MiB of memory.",
-        "Over the best that needs no search at the same or less memory, best seed at M = 1 (130 ms, 11 MiB): "
+        "Over the best that needs no search at the same or less memory, best known way at M = 1 (130 ms, 11 MiB): "
         "1.30\N{MULTIPLICATION SIGN} (1.20..1.40), faster.",
-        "Best seed at M = 1 is the fastest that needs no search at any memory, too.",
+        "Best known way at M = 1 is the fastest that needs no search at any memory, too.",
         "Over developer at M = 2: 4.00\N{MULTIPLICATION SIGN} (3.90..4.20), faster.",
         "Over developer at M = 1, where developer alone is fastest: "
         "1.50\N{MULTIPLICATION SIGN} (1.45..1.60), faster.",
@@ -142,17 +142,17 @@ def test_the_frameworks_own_is_to_be_kept_and_no_module_claims_the_place() -> No
 
 
 def test_what_takes_the_place_at_another_count_is_said_as_that_after_all_of_what_is_deployed() -> None:
-    told = worth(deployed(), rival(2, "best_seed", 1.1, 0.9, 1.3), replaced={8: "ddp_25", 1: "best_seed"})
+    told = worth(deployed(), rival(2, "best_known", 1.1, 0.9, 1.3), replaced={8: "ddp_25", 1: "best_known"})
     first, *others = warnings(told)
     assert first.startswith("It is undecided whether what is deployed is faster") and others == [
-        "At another count, M = 1, use best seed: what was chosen there is slower.",
+        "At another count, M = 1, use best known way: what was chosen there is slower.",
         "At another count, M = 8, keep torch DDP (25 MiB): what was chosen there is slower.",
     ]
 
 
 def test_where_a_step_that_shares_a_case_does_not_say_the_same_the_chosen_keeps_all_of_them() -> None:
-    better = instead(2, "best_seed", 0.9, 0.8, 0.95)
-    for replaced in ({}, {8: "best_seed"}):
+    better = instead(2, "best_known", 0.9, 0.8, 0.95)
+    for replaced in ({}, {8: "best_known"}):
         first, *others = warnings(worth(deployed(), better, replaced=replaced))
         assert "as fast. But deploy/ still has what was chosen" in first
         assert first.endswith("write the faster calls in your script.")
@@ -166,8 +166,8 @@ def test_of_a_step_where_the_rival_has_a_program_of_what_was_chosen_nothing_is_m
     (said,) = warnings(
         worth(
             deployed(),
-            instead(2, "best_seed", 0.9, 0.8, 0.95),
-            replaced={2: "best_seed"},
+            instead(2, "best_known", 0.9, 0.8, 0.95),
+            replaced={2: "best_known"},
             also={"tp_mlp/both": "nano m2, x m1"},
         )
     )
@@ -175,19 +175,19 @@ def test_of_a_step_where_the_rival_has_a_program_of_what_was_chosen_nothing_is_m
 
 
 def test_both_gains_are_told_at_the_same_memory_and_at_any() -> None:
-    more = beside(1, "best_seed", 1.14, 0.99, 1.4, peak_memory_bytes=int(13.7 * 2**20))
+    more = beside(1, "best_known", 1.14, 0.99, 1.4, peak_memory_bytes=int(13.7 * 2**20))
     over = [s for s in facts(worth(deployed(), rival(1, "fsdp", 1.54, 1.3, 1.8), more)) if "search" in s]
     assert over == [
         "Over the best that needs no search at the same or less memory, torch FSDP at M = 1 (154 ms, 12 MiB): "
         "1.54\N{MULTIPLICATION SIGN} (1.30..1.80), faster.",
-        "Over the fastest that needs no search at any memory, best seed at M = 1 (114 ms, 13.7 MiB): "
+        "Over the fastest that needs no search at any memory, best known way at M = 1 (114 ms, 13.7 MiB): "
         "1.14\N{MULTIPLICATION SIGN} (0.99..1.40), not slower.",
     ]
 
 
 def test_between_two_known_ways_no_number_stands_that_reads_as_a_find() -> None:
     mine = deployed(4, ran_as="hand_bundled", needs_search=False)
-    more = beside(8, "best_seed", 1.2, 1.1, 1.3, peak_memory_bytes=20 * 2**20)
+    more = beside(8, "best_known", 1.2, 1.1, 1.3, peak_memory_bytes=20 * 2**20)
     told = worth(mine, rival(1, "developer", 1.43, 1.24, 1.61), more, chosen="hand_bundled")
     _, known, fastest, *_ = facts(told)
     assert known == (
@@ -195,7 +195,7 @@ def test_between_two_known_ways_no_number_stands_that_reads_as_a_find() -> None:
         "less memory: developer at M = 1 (143 ms, 12 MiB)."
     )
     assert fastest == (
-        "The fastest other that needs no search at any memory: best seed at M = 8 (120 ms, 20 MiB)."
+        "The fastest other that needs no search at any memory: best known way at M = 8 (120 ms, 20 MiB)."
     )
 
 
@@ -213,7 +213,7 @@ def test_a_rival_that_may_be_faster_and_does_not_split_the_batch_is_called_so() 
 
 
 def test_that_what_is_deployed_does_not_split_is_said_where_other_splits_were_measured() -> None:
-    here, other = rival(1, "best_seed", 1.2, 1.1, 1.3), beside(8, "developer", 8.0, 7.0, 9.0)
+    here, other = rival(1, "best_known", 1.2, 1.1, 1.3), beside(8, "developer", 8.0, 7.0, 9.0)
     (said,) = warnings(worth(deployed(1), here, other))
     assert said == "Not splitting the batch wins: what is deployed computes it whole (M = 1)."
     near = beside(2, "deployed", 1.02, 0.97, 1.1, **FOUND)
@@ -222,22 +222,22 @@ def test_that_what_is_deployed_does_not_split_is_said_where_other_splits_were_me
     (said,) = warnings(worth(deployed(1), here, beside(2, "deployed", 0.9, 0.85, 0.95, **FOUND), other))
     assert said.startswith("The chosen file at M = 2 is faster")
     assert warnings(worth(deployed(1), here)) == []
-    nearly = beside(4, "best_seed", 0.85, 0.7, 1.05, peak_memory_bytes=40 * 2**20)
+    nearly = beside(4, "best_known", 0.85, 0.7, 1.05, peak_memory_bytes=40 * 2**20)
     assert (
         warnings(worth(deployed(1), here, nearly, other)) == []
     )  # splitting measured faster: whole wins nothing
 
 
 def test_where_people_wrote_what_is_deployed_the_search_added_nothing() -> None:
-    mine = deployed(ran_as="best_seed", needs_search=False)
+    mine = deployed(ran_as="best_known", needs_search=False)
     told = worth(
         mine,
-        beside(2, "best_seed", 0.99, 0.97, 1.01),
+        beside(2, "best_known", 0.99, 0.97, 1.01),
         rival(2, "hand_bundled", 1.3, 1.2, 1.4),
-        chosen="best_seed",
+        chosen="best_known",
     )
     assert warnings(told) == [
-        "The search added nothing here: what was chosen is best seed, which people write."
+        "The search added nothing here: what was chosen is best known way, which people write."
     ]
     assert "The best other that needs no search" in facts(told)[1]
 
@@ -294,7 +294,7 @@ def test_without_a_rival_that_is_said() -> None:
 def test_a_split_whose_cases_were_chosen_as_different_arms_counts_as_the_least_plain() -> None:
     cases = [
         row(DEPLOYED, case=f"tp_mlp/{n}", candidate=f"c{n}", arm=arm, trained_in="nano m2")
-        for n, arm in enumerate(("finalist_2", "developer", "best_seed"))
+        for n, arm in enumerate(("finalist_2", "developer", "best_known"))
     ]
     (told,) = worths_of(
         pl.DataFrame([deployed()], schema=SPLITS.schema), pl.DataFrame(cases, schema=DEPLOYED.schema)

@@ -18,7 +18,7 @@ from overlayccl_core.rewrites import rule as rules
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, rule_names, steps_at
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rule import RuleNumerics
-from tests.seed_cases import case
+from tests.known_cases import case
 
 SUM = "all_reduce:world:1"
 

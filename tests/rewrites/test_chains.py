@@ -15,7 +15,7 @@ from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.transpose import transpose
 from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 
 SUM = "all_reduce:world:1"
 ONE_GRAPH = ("drop_boundary", SUM, "")
@@ -232,7 +232,7 @@ def targets(at: At) -> list[str]:
 
 @pytest.mark.parametrize("problem", CHAINS)
 def test_what_is_not_reached_stands_in_the_readme_and_all_else_in_the_table(problem: str) -> None:
-    library = read_library(catalog.library_source(problem)).seeds
+    library = read_library(catalog.library_source(problem)).strategies
     written = {name for name, role in library if role is not Role.DERIVED}
     not_reached = {name for of, name in NOT_REACHED.findall(README.read_text()) if of == problem}
     assert not_reached.isdisjoint(CHAINS[problem])
@@ -254,8 +254,8 @@ def test_the_transpose_of_a_chain_is_the_transpose_of_the_strategy(target: str) 
     problem = At("uniform_a2a", ranks_per_node=2, backward=True).build()
     chain = Recipe(base=PLAINEST["uniform_a2a"], steps=UNIFORM_A2A[target])
     replayed = replay(Recipe(base=TransposeOf(recipe=chain)), problem)
-    seed = replay(Recipe(base=TransposeOf(recipe=Recipe(base=target))), problem)
-    assert replayed.value_digest == seed.value_digest
+    way = replay(Recipe(base=TransposeOf(recipe=Recipe(base=target))), problem)
+    assert replayed.value_digest == way.value_digest
 
 
 def test_what_autograd_gives_of_the_plainest_exchange_reaches_the_native_one() -> None:

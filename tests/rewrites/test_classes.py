@@ -7,7 +7,7 @@ from overlayccl_core.program.groups import across_nodes, groups_of, within_nodes
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
 from overlayccl_core.rewrites.classes import group_name, site_classes, tiers
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 
 
 def classes_of(problem: str, strategy: str, **at: int) -> dict[str, int]:

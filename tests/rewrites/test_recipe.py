@@ -8,7 +8,7 @@ from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import DoesNotApply, apply
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay, source_base, sources
-from tests.seed_cases import case
+from tests.known_cases import case
 
 OWN = """
 from overlayccl_core.program.language import all_reduce, scale
@@ -48,14 +48,14 @@ def test_what_is_no_recipe_is_refused(data: object) -> None:
         Recipe.from_json(data)
 
 
-def test_a_seed_replays_at_any_case() -> None:
+def test_a_known_way_replays_at_any_case() -> None:
     for ranks in (2, 5):
         problem = catalog.build(case("grad_ar", ranks=ranks))
         program = replay(Recipe(base="flat"), problem)
         assert program.digest == trace_source(catalog.library_source("grad_ar"), "flat", problem).digest
 
 
-def test_a_seed_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_a_known_way_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(Rejected, match=r"no strategy 'flatt'.*flat"):
         replay(Recipe(base="flatt"), catalog.build(case("grad_ar")))
 
@@ -130,7 +130,7 @@ def test_a_transpose_replays_at_the_backward_only() -> None:
         replay(recipe, forward)
 
 
-def test_a_seed_at_a_backward_is_of_the_library_of_the_equal_problem() -> None:
+def test_a_known_way_at_a_backward_is_of_the_library_of_the_equal_problem() -> None:
     forward, backward = catalog.directions(case("uniform_a2a"))
     there = replay(Recipe(base="permute_ring"), backward)
     here = replay(Recipe(base="permute_ring"), forward)

@@ -17,7 +17,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.sandbox import tracing
 from overlayccl_core.sandbox.confine import CannotConfine, Limits
 from overlayccl_core.sandbox.tracing import trace_confined
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.small_problems import exchange, strategy
 
 PROBLEM = exchange(4, {"x": (8,)}, {"y": (8,)})
@@ -39,11 +39,11 @@ def answering(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(tracing, "_COMMAND", command)
 
 
-def seeds() -> list[tuple[str, str]]:
+def ways() -> list[tuple[str, str]]:
     return [(p, f) for p in loader.names("problems") for f in functions_of(catalog.library_source(p))]
 
 
-@pytest.mark.parametrize(("name", "function"), seeds())
+@pytest.mark.parametrize(("name", "function"), ways())
 def test_every_known_strategy_comes_out_as_it_is_traced_here(name: str, function: str) -> None:
     source = catalog.library_source(name)
     for problem in catalog.directions(case(name)):

@@ -24,7 +24,7 @@ from overlayccl_core.search.candidate import Origin
 from overlayccl_core.search.judge import Judge, Pricing, Prover
 from overlayccl_core.search.loop import SearchResult, Seeker
 from overlayccl_core.search.proposers import offline
-from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.stages.known_ways import known_ways_of
 
 OFFLINE = searches.load("offline", Path(__file__).parents[2] / "config/searches")
 PLAINEST = "one_by_one"  # of gradients
@@ -91,18 +91,18 @@ def bases_of(problem: Problem, *, only_developer: bool = False) -> list[Base]:
 
     Of gradients that is one all_reduce a tensor here: small ones are one bucket of DDP, with nothing left to merge.
     """
-    seeds = [seed for seed in seeds_of(problem) if seed.role is not Role.DERIVED]
+    ways = [way for way in known_ways_of(problem) if way.role is not Role.DERIVED]
     if problem.case.problem == "grad_ar":
-        seeds = [replace(s, role=Role.DEVELOPER if s.name == PLAINEST else Role.OTHER) for s in seeds]
-        seeds.sort(key=lambda seed: seed.name != PLAINEST)
+        ways = [replace(s, role=Role.DEVELOPER if s.name == PLAINEST else Role.OTHER) for s in ways]
+        ways.sort(key=lambda way: way.name != PLAINEST)
     bases = []
-    for seed in seeds:
+    for way in ways:
         try:
-            program = replay(seed.recipe, problem)
+            program = replay(way.recipe, problem)
         except NotApplicable:
             continue
-        origin = Origin.DEVELOPER if seed.role == "developer" else Origin.SEED
-        bases.append(Base(program=program, recipe=seed.recipe, origin=origin))
+        origin = Origin.DEVELOPER if way.role == "developer" else Origin.KNOWN
+        bases.append(Base(program=program, recipe=way.recipe, origin=origin))
     return bases[:1] if only_developer else bases
 
 

@@ -16,6 +16,7 @@ from overlayccl_core.search.loop import Stop, explore
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.search.proposers.offline import Offline
 from tests.capabilities import library_of
+from tests.known_cases import case
 from tests.search.costs import (
     OFFLINE,
     archive_of,
@@ -27,7 +28,6 @@ from tests.search.costs import (
     pricing_of,
     us_of,
 )
-from tests.seed_cases import case
 
 FOUR_KIB = {"microbatches": 3, "layers": 2, "shape": [1, 8, 128]}
 TINY = {"microbatches": 2, "layers": 2, "shape": [1, 2, 6]}

@@ -18,8 +18,8 @@ from overlayccl_core.search.labels import LABEL_RULES
 from overlayccl_core.search.loop import SearchResult, Stop
 from overlayccl_core.search.proposal import EVALUATED, ProposalOutcome
 from overlayccl_core.search.proposer import plug_in
+from tests.known_cases import case
 from tests.search.costs import at_random, bases_of, found_at, pricing_of, seeker_of
-from tests.seed_cases import case
 
 FOLDER = Path(__file__).parents[2] / "config/searches"
 NAMES = ("random", "evolutionary", "tpe")

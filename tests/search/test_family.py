@@ -6,8 +6,8 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.search.family import family_of, is_lossy
 from overlayccl_core.search.labels import early_issues, has_labels, may_overlap
+from tests.known_cases import case
 from tests.search.costs import bases_of
-from tests.seed_cases import case
 
 SUM = "all_reduce:world:1"
 DROP = ("drop_boundary", SUM, "")

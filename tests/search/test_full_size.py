@@ -19,6 +19,7 @@ from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, pricing_as
 from overlayccl_core.search.rules import structural_steps
 from tests.capabilities import tried
+from tests.known_cases import case
 from tests.search.costs import (
     OFFLINE,
     archive_of,
@@ -30,7 +31,6 @@ from tests.search.costs import (
     seeker_of,
     theta_of,
 )
-from tests.seed_cases import case
 
 M4_L4 = {"microbatches": 4, "layers": 4, "shape": [1, 8, 128]}
 LARGE = case("tp_mlp", M4_L4, ranks=32, ranks_per_node=8)

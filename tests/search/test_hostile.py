@@ -18,9 +18,9 @@ from overlayccl_core.search.proposal import ProposalOutcome, Rewrite, Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
+from tests.known_cases import case
 from tests.search.costs import OFFLINE, archive_of, bases_of, plain, pricing_of, seeker_of
 from tests.search.test_proposer import MERGE, PROBLEM, SOURCE
-from tests.seed_cases import case
 
 SURROGATE = "\ud800"
 RIGHT = Sketch(function="backwards", source=SOURCE, rationale="right")

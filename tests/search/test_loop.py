@@ -7,8 +7,8 @@ from overlayccl_core.program.schedule import schedule
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Base
 from overlayccl_core.search.candidate import Origin
+from tests.known_cases import case
 from tests.search.costs import OFFLINE, bases_of, plain, pricing_of, seeker_of
-from tests.seed_cases import case
 
 TINY = catalog.build(case("tp_mlp", {"microbatches": 2, "layers": 2, "shape": [1, 2, 6]}))
 
@@ -18,7 +18,7 @@ def wrong() -> Base:
     merged = next(b.program for b in bases_of(TINY) if b.recipe.base == "merged_over_microbatches")
     doubled = {port: make_scale(x, 2) for port, x in merged.outputs.items()}
     program: Program = schedule(TINY, doubled)
-    return Base(program=program, recipe=Recipe(base="wrong"), origin=Origin.SEED)
+    return Base(program=program, recipe=Recipe(base="wrong"), origin=Origin.KNOWN)
 
 
 def test_a_wrong_program_is_no_elite_and_its_family_keeps_the_next() -> None:

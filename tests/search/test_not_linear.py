@@ -4,8 +4,8 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.program.problem import Direction
+from tests.known_cases import case
 from tests.search.costs import OFFLINE, bases_of, plain, pricing_of, seeker_of
-from tests.seed_cases import case
 
 TINY = case("dist_ce", {"tokens": 8, "vocabulary": 24})
 
@@ -19,6 +19,6 @@ def test_rules_find_ways_of_a_cross_entropy_and_all_elites_are_right(direction: 
     elites = {c.program.digest for c in result.elites if c.feasible}
     assert elites <= {digest for digest, verdict in seeker.prover.verdicts.items() if verdict.passed}
     if direction is Direction.FORWARD:
-        # A sum and a target that are merged: the seed with two all_reduce, found from the one with three.
+        # A sum and a target that are merged: the known way with two all_reduce, found from the one with three.
         from_three = seeker_of(problem, pricing_of(plain)).directly(bases_of(problem, only_developer=True))
         assert from_three.best is not None and len(from_three.best.program.collectives) == 2

@@ -15,8 +15,8 @@ from overlayccl_core.search.judge import Judge
 from overlayccl_core.search.loop import SearchResult, Stop
 from overlayccl_core.search.proposal import Proposal, ProposalOutcome, Rewrite, Sketch
 from overlayccl_core.search.proposer import Budget, Proposer, Standing, plug_in
+from tests.known_cases import case
 from tests.search.costs import OFFLINE, archive_of, bases_of, plain, pricing_of, seeker_of
-from tests.seed_cases import case
 
 PROBLEM = catalog.build(case("grad_ar"))
 MERGE = ("merge", "all_reduce:world:1", "all")

@@ -15,6 +15,7 @@ from overlayccl_core.search.loop import Stop, explore
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as, with_sizes
 from tests.capabilities import call, tried, tried_permute
+from tests.known_cases import case
 from tests.search.costs import (
     OFFLINE,
     Cost,
@@ -27,7 +28,6 @@ from tests.search.costs import (
     seeker_of,
     theta_of,
 )
-from tests.seed_cases import case
 
 M4_L4 = {"microbatches": 4, "layers": 4, "shape": [1, 8, 128]}
 

@@ -9,8 +9,8 @@ from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.problem import Problem
+from tests.known_cases import case
 from tests.search.costs import Cost, bases_of, favouring, plain, pricing_of, seeker_of, us_of
-from tests.seed_cases import case
 
 CONFIGURED: Mapping[
     str, Mapping[str, Any]
@@ -23,23 +23,23 @@ CONFIGURED: Mapping[
     "ring_kv": {"heads": 4, "sequence": 256, "head_dim": 32},
 }
 NOT_TRIED = (
-    "permute_ring"  # what is handed on round a ring multiplies families: a search leaves it to the seeds
+    "permute_ring"  # what is handed on round a ring multiplies families: a search leaves it to the known ways
 )
 
 
 def missed(problem: Problem, cost: Cost) -> list[str]:
     """Ways whose values the search does not price though they are cheaper than all that it found."""
-    developer, *seeds = bases_of(problem)
+    developer, *ways = bases_of(problem)
     found = seeker_of(problem, pricing_of(cost)).directly([developer]).candidates
     known = {c.program.value_digest for c in found}
     least_us, *_ = min(c.order for c in found if not c.lossy)
-    ways = read_library(catalog.library_source(problem.case.problem)).ways
+    ways = read_library(catalog.library_source(problem.case.problem)).strategies
     return [
-        seed.recipe.first
-        for seed in seeds
-        if seed.recipe.first in ways
-        and seed.program.value_digest not in known
-        and us_of(features(seed.program), cost) < least_us
+        way.recipe.first
+        for way in ways
+        if way.recipe.first in ways
+        and way.program.value_digest not in known
+        and us_of(features(way.program), cost) < least_us
     ]
 
 
@@ -52,7 +52,7 @@ def test_no_way_that_is_cheaper_than_all_that_it_found_is_missed(name: str) -> N
 
 def test_it_comes_upon_one_exchange_of_copies_of_a_parallel_block() -> None:
     problem = catalog.build(case("layer_block_ar", CONFIGURED["layer_block_ar"]))
-    developer, *seeds = bases_of(problem)
-    [way] = [base.program for base in seeds if base.recipe.first == "all_to_all_of_copies"]
+    developer, *ways = bases_of(problem)
+    [way] = [base.program for base in ways if base.recipe.first == "all_to_all_of_copies"]
     result = seeker_of(problem, pricing_of(favouring("all_to_all"))).directly([developer])
     assert way.value_digest in {c.program.value_digest for c in result.candidates}

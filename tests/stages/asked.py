@@ -12,7 +12,7 @@ from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.sketches import SKETCHES
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.stages.flow import ROOT
 
 TABLES = (SKETCHES, CANDIDATES, SEARCH_ENDS, CALLS)

@@ -15,10 +15,10 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposers import command
-from overlayccl_core.stages import search, seed
+from overlayccl_core.stages import known_ways, search
 from overlayccl_core.stages.cases import row as row_of
 from overlayccl_core.tables.cases import CASES
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.table import write
 from tests.stages.asked import GRADIENTS, TABLES, Ran, Script
 from tests.stages.flow import ROOT, capabilities, flow_of, quiet
@@ -45,8 +45,8 @@ def run_search(
     @cache
     def of(cases: tuple[Case, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows = write(CASES, [row_of(one) for one in cases], tmp_path / "cases.parquet")
-        seeds = seed.run(tp_flow.deployment, rows, capabilities(), progress=quiet)["seeds"]
-        return rows, write(SEEDS, seeds, tmp_path / "seeds.parquet")
+        ways = known_ways.run(tp_flow.deployment, rows, capabilities(), progress=quiet)["known_ways"]
+        return rows, write(KNOWN_WAYS, ways, tmp_path / "known_ways.parquet")
 
     def searched(
         model: Script | None = None,

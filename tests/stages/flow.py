@@ -24,22 +24,22 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, steps_at
 from overlayccl_core.search.family import family_of
-from overlayccl_core.stages import cases, finalists, fit, price, seed, shortlist
+from overlayccl_core.stages import cases, finalists, fit, known_ways, price, shortlist
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.seeds import SEEDS
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import Table, write
 from overlayccl_core.tables.theta import THETA
 from tests.fake_timings import bench_rows, timing_columns
 
 ROOT = Path(__file__).parents[2]
-FOUND = 12  # Programs that a step from a seed gives, for each Case and direction
+FOUND = 12  # Programs that a step from a known way gives, for each Case and direction
 
 
 def quiet(_: str) -> None:
@@ -65,13 +65,15 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
     fitted = fit.run(configured, probes, progress=quiet)
     theta, judged = checked(THETA, fitted["theta"]), checked(FIDELITY, fitted["fidelity"])
     listed = checked(CASES, cases.run(configured, deployment, problem, progress=quiet)["cases"])
-    seeds = checked(SEEDS, seed.run(deployment, listed, capabilities(), progress=quiet)["seeds"])
-    prices = checked(PRICES, price.run(deployment, seeds, theta, judged, progress=quiet)["prices"])
-    candidates = checked(CANDIDATES, list(candidates_of(seeds, theta_of(theta, judged))))
-    chosen = shortlist.run(configured, seeds, prices, candidates, emit, progress=quiet)
+    ways = checked(
+        KNOWN_WAYS, known_ways.run(deployment, listed, capabilities(), progress=quiet)["known_ways"]
+    )
+    prices = checked(PRICES, price.run(deployment, ways, theta, judged, progress=quiet)["prices"])
+    candidates = checked(CANDIDATES, list(candidates_of(ways, theta_of(theta, judged))))
+    chosen = shortlist.run(configured, ways, prices, candidates, emit, progress=quiet)
     shortlisted = checked(SHORTLIST, chosen["shortlist"])
     bench = checked(BENCH, bench_rows(shortlisted.iter_rows(named=True)))
-    ranked = finalists.run(seeds, shortlisted, bench, prices, candidates, probes, {}, progress=quiet)
+    ranked = finalists.run(ways, shortlisted, bench, prices, candidates, probes, {}, progress=quiet)
     compared = checked(FIDELITY, ranked["fidelity"])
     ready = checked(FINALISTS, ranked["finalists"])
     return SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("chosen", "ranked")})
@@ -97,17 +99,17 @@ def capabilities() -> pl.DataFrame:
     )
 
 
-def candidates_of(seeds: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
-    """Rows of `candidates`: the seeds, and what one step makes of them."""
-    proven = seeds.filter(pl.col("equivalence") == "pass").unique("value_digest", maintain_order=True)
-    for case, direction in seeds.select("case", "direction").unique(maintain_order=True).iter_rows():
+def candidates_of(ways: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
+    """Rows of `candidates`: the known ways, and what one step makes of them."""
+    proven = ways.filter(pl.col("equivalence") == "pass").unique("value_digest", maintain_order=True)
+    for case, direction in ways.select("case", "direction").unique(maintain_order=True).iter_rows():
         here = proven.filter((pl.col("case") == case) & (pl.col("direction") == direction))
         programs = [loads(text) for text in here["program_json"]]
         if not programs or any(not p.collectives for p in programs):
             continue
         reference = catalog.reference_program(programs[0].problem)
         for program, row in zip(programs, here.iter_rows(named=True), strict=True):
-            yield candidate(row["strategy"], "seed", program, row["numerics"], theta, recipe=row["recipe"])
+            yield candidate(row["strategy"], "known", program, row["numerics"], theta, recipe=row["recipe"])
         known = {p.value_digest for p in programs}
         for program, step in islice(_new(programs, known), FOUND):
             proof = prove(program, reference)

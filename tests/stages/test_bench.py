@@ -17,7 +17,7 @@ from overlayccl_core.evidence import values
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.stages import bench
-from overlayccl_core.stages.seed import seed_rows
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.tables import table
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.shortlist import SHORTLIST
@@ -30,13 +30,13 @@ QUICK = QUICK.changed(bench=QUICK.bench.changed(seconds=2.0, minimum_rounds=2, m
 
 
 def shortlist(path: Path) -> pl.DataFrame:
-    """Forward and backward seeds of a small uniform_a2a on 2 ranks, every Program once."""
+    """Forward and backward known ways of a small uniform_a2a on 2 ranks, every Program once."""
     case = catalog.case("uniform_a2a", {"chunk": 4, "width": 8}, ranks=2, ranks_per_node=2)
     rows = {}
     for problem in catalog.directions(case):
-        for row in seed_rows(problem, None, None):
+        for row in known_way_rows(problem, None, None):
             if row["equivalence"] == "pass":
-                listed = {"candidate": row["strategy"], "why": ["seed"], "origin": "seed", "family": None}
+                listed = {"candidate": row["strategy"], "why": ["known"], "origin": "known", "family": None}
                 rows.setdefault(
                     (row["direction"], row["program"]),
                     {c.name: (row | listed)[c.name] for c in SHORTLIST.columns},
@@ -249,10 +249,10 @@ def test_every_candidate_is_a_job_of_its_own_name(tmp_path: Path) -> None:
 
 
 def test_who_races_whom(tmp_path: Path) -> None:
-    """Seeds also among themselves, for the best seed; what loses bits among its own."""
+    """Known ways also among themselves, for the best known way; what loses bits among its own."""
     listed = shortlist(tmp_path).filter(pl.col("direction") == "forward").head(3).to_dicts()
     listed[1] |= {"candidate": "found-0123abcd", "why": ["random"], "origin": "rule"}
     listed[2] |= {"numerics": "lossy"}
     place = f"{listed[0]['case']} forward"
     races = [job.races for job in bench.jobs_of(listed, emit).values()]
-    assert races == [(place, f"{place} seeds"), (place,), (f"{place} lossy",)]
+    assert races == [(place, f"{place} known ways"), (place,), (f"{place} lossy",)]

@@ -48,7 +48,7 @@ def decided(
     made = {}
     for problem, flow in flows.of.items():
         tables = choose.Tables(
-            seeds=flow.seeds,
+            ways=flow.known_ways,
             candidates=flow.candidates,
             probes=flow.probes,
             shortlist=flows.shortlisted,
@@ -154,7 +154,7 @@ def test_a_model_that_shares_a_case_decides_about_the_other_problem_too(flows: S
     assert arm_of(made, flows.ready) == "developer"
     for problem in PROBLEMS:  # exact sums and other losses: there every arm fails
         assert all(
-            text.startswith("training other m2: its losses") for text in said(made, problem, "best_seed")
+            text.startswith("training other m2: its losses") for text in said(made, problem, "best_known")
         )
     assert {row["trained_in"] for row in made["tp_mlp"].choice} == {MODEL}
 

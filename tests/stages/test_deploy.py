@@ -35,7 +35,7 @@ def chosen(flow: SimpleNamespace, trained: bool) -> SimpleNamespace:
     places = flow.listed["case"].to_list()
     labels = {c: {d: ["tiny m2"] for d in ("forward", "backward")} for c in places} if trained else {}
     tables = choose.Tables(
-        **{name: getattr(flow, name) for name in ("seeds", "candidates", "bench", "probes")},
+        **{name: getattr(flow, name) for name in ("known_ways", "candidates", "bench", "probes")},
         shortlist=flow.shortlisted,
         finalists=flow.ready,
         steps=steps,
@@ -159,11 +159,11 @@ def test_a_case_that_no_model_has_is_decided_by_its_passes(alone: SimpleNamespac
     quick = {row["arm"]: row["program"] for row in alone.ready.iter_rows(named=True)}
     assert len(set(quick.values())) > 1
     of = made(
-        alone, us={"deployed": 2000.0, "developer": 2000.0, "best_seed": 1000.0, "hand_bundled": 1500.0}
+        alone, us={"deployed": 2000.0, "developer": 2000.0, "best_known": 1000.0, "hand_bundled": 1500.0}
     )
     for row in of.deployed:
         other = row["best_other"]
-        assert row["instead"] == other if other in ("best_seed", "hand_bundled") else row["instead"] is None
+        assert row["instead"] == other if other in ("best_known", "hand_bundled") else row["instead"] is None
 
 
 # ------------------------------------------------------------------------------------------------------ the tables

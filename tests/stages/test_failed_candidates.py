@@ -35,12 +35,19 @@ def test_the_fastest_candidate_that_failed_is_not_chosen(
     ]
     bench = write(BENCH, rows, flow.folder / f"bench-{status}.parquet")
     listed = finalists.run(
-        flow.seeds, flow.shortlisted, bench, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
+        flow.known_ways,
+        flow.shortlisted,
+        bench,
+        flow.prices,
+        flow.candidates,
+        flow.probes,
+        {},
+        progress=quiet,
     )
     ready = write(FINALISTS, listed["finalists"], flow.folder / f"finalists-{status}.parquet")
     assert ready.filter(*(pl.col(k) == v for k, v in here.items())).is_empty()
     tables = choose.Tables(
-        seeds=flow.seeds, candidates=flow.candidates, shortlist=flow.shortlisted, bench=bench,
+        ways=flow.known_ways, candidates=flow.candidates, shortlist=flow.shortlisted, bench=bench,
         finalists=ready, probes=flow.probes, steps=pl.DataFrame(schema=STEPS.schema),
         stamps=pl.DataFrame(schema=STAMPS.schema),
     )  # fmt: skip

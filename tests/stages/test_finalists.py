@@ -35,7 +35,7 @@ def arms(
     """arm -> row; times: candidate -> factor of its samples."""
     bench = faster(flow.bench, times)
     tables = finalists.run(
-        flow.seeds,
+        flow.known_ways,
         flow.shortlisted,
         bench,
         flow.prices,
@@ -74,13 +74,13 @@ def test_the_two_fastest_are_finalists_beside_what_needs_no_search(flow: SimpleN
 
 
 def test_the_fastest_that_people_wrote_is_an_arm(flow: SimpleNamespace) -> None:
-    seeds = set(flow.seeds["strategy"])
-    found = {name: 0.01 for name in flow.bench["candidate"] if name not in seeds}
+    ways = set(flow.known_ways["strategy"])
+    found = {name: 0.01 for name in flow.bench["candidate"] if name not in ways}
     by_arm = arms(flow, found | {"reduce_then_gather": 0.02})
-    assert by_arm["best_seed"]["candidate"] in seeds
+    assert by_arm["best_known"]["candidate"] in ways
     us = {row["candidate"]: median(row["samples_us"]) for row in flow.bench.iter_rows(named=True)}
-    exact = flow.shortlisted.filter((pl.col("numerics") != "lossy") & pl.col("candidate").is_in(seeds))
-    assert arms(flow, {})["best_seed"]["candidate"] == min(exact["candidate"], key=lambda one: us[one])
+    exact = flow.shortlisted.filter((pl.col("numerics") != "lossy") & pl.col("candidate").is_in(ways))
+    assert arms(flow, {})["best_known"]["candidate"] == min(exact["candidate"], key=lambda one: us[one])
 
 
 def test_the_fastest_that_overlaps_is_a_finalist_however_slow_the_bench_finds_it(
@@ -152,7 +152,7 @@ def test_the_models_first_choice_is_none_that_is_lossy_however_cheap(flow: Simpl
     quick = faster(flow.bench, slower_than_lossy(flow))
     regrets = [
         finalists.run(
-            flow.seeds, flow.shortlisted, bench, prices, flow.candidates, flow.probes, {}, progress=quiet
+            flow.known_ways, flow.shortlisted, bench, prices, flow.candidates, flow.probes, {}, progress=quiet
         )["fidelity"][0]["top1_regret"]
         for bench, prices in ((flow.bench, flow.prices), (quick, flow.prices), (quick, cheap))
     ]
@@ -168,7 +168,14 @@ def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
 def test_what_was_not_measured_keeps_its_arm(flow: SimpleNamespace) -> None:
     without = flow.bench.filter(pl.col("candidate") != "merged_over_microbatches")
     tables = finalists.run(
-        flow.seeds, flow.shortlisted, without, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
+        flow.known_ways,
+        flow.shortlisted,
+        without,
+        flow.prices,
+        flow.candidates,
+        flow.probes,
+        {},
+        progress=quiet,
     )
     row = next(r for r in tables["finalists"] if r["arm"] == "hand_bundled")
     assert (row["candidate"], row["fingerprint"]) == ("merged_over_microbatches", None)

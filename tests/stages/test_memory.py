@@ -12,8 +12,8 @@ from overlayccl_core.evidence.prices import price_columns
 from overlayccl_core.gates.legality import check
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import confirm, shortlist
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.stages.search import DeploymentFacts, searched
-from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.candidates import CANDIDATES
 from tests.search.costs import OFFLINE, plain, pricing_of, us_of
 from tests.stages.test_search import theta_of
@@ -27,12 +27,12 @@ def timed(budget: int | None) -> tuple[list[Row], list[Row]]:
     entry = {**catalog.plug_in("fsdp_prefetch").examples(RANKS)["train"], "layers": 4}
     at = catalog.case("fsdp_prefetch", entry, ranks=RANKS, ranks_per_node=RANKS, dtype="bfloat16")
     problem = catalog.build(at)
-    seeds = list(seed_rows(problem, None, budget))
+    ways = list(known_way_rows(problem, None, budget))
     facts = DeploymentFacts(theta=theta_of(plain), capabilities=None, memory_budget_bytes=budget)
     tables = dict(
         searched(
             problem,
-            seeds,
+            ways,
             OFFLINE.changed(rounds=2, programs=100, random=0),
             facts,
             lambda: 0.0,
@@ -42,12 +42,12 @@ def timed(budget: int | None) -> tuple[list[Row], list[Row]]:
     prices = [
         {key: row[key] for key in ("case", "direction", "strategy", "program")}
         | price_columns(pricing_of(plain)(loads(row["program_json"])))
-        for row in seeds
+        for row in ways
         if row["legality"] == "pass"
     ]
     listed = shortlist.run(
         settings.read("config/config.yaml"),
-        pl.DataFrame(seeds, infer_schema_length=None),
+        pl.DataFrame(ways, infer_schema_length=None),
         pl.DataFrame(prices, infer_schema_length=None),
         pl.DataFrame(tables["candidates"], schema=CANDIDATES.schema, infer_schema_length=None),
         emit,

@@ -24,7 +24,7 @@ def flow(a2a_flow: SimpleNamespace) -> SimpleNamespace:
     """Every table of one small flow, with a choice; no model has these Cases."""
     measured = a2a_flow
     tables = choose.Tables(
-        **{name: getattr(measured, name) for name in ("seeds", "candidates", "bench", "probes")},
+        **{name: getattr(measured, name) for name in ("known_ways", "candidates", "bench", "probes")},
         shortlist=measured.shortlisted,
         finalists=measured.ready,
         steps=pl.DataFrame(schema=STEPS.schema),
@@ -45,7 +45,7 @@ def summary_tables(
     flow: SimpleNamespace, bench: pl.DataFrame | None = None
 ) -> dict[str, list[dict[str, Any]]]:
     tables = summary.ProblemTables(
-        seeds=flow.seeds,
+        ways=flow.known_ways,
         prices=flow.prices,
         candidates=flow.candidates,
         shortlist=flow.shortlisted,
@@ -84,8 +84,8 @@ def test_every_coefficient_of_local_probes_has_a_value(flow: SimpleNamespace) ->
     assert set(flow.theta["status"]) <= {"fitted", "zero"}
 
 
-def test_every_seed_program_has_a_price_whose_terms_add_up(flow: SimpleNamespace) -> None:
-    programs = flow.seeds.filter(pl.col("status") == "program")
+def test_every_known_way_program_has_a_price_whose_terms_add_up(flow: SimpleNamespace) -> None:
+    programs = flow.known_ways.filter(pl.col("status") == "program")
     assert flow.prices.height == programs.height
     assert set(flow.prices["direction"]) == {"forward", "backward"}
     for row in flow.prices.iter_rows(named=True):
@@ -95,15 +95,15 @@ def test_every_seed_program_has_a_price_whose_terms_add_up(flow: SimpleNamespace
         assert row["low_us"] < row["predicted_us"] < row["high_us"]
 
 
-def test_an_illegal_seed_has_no_price_but_a_reason(flow: SimpleNamespace) -> None:
-    some = flow.seeds.head(1).with_columns(legality=pl.lit("fail"), reason=pl.lit("memory"))
+def test_an_illegal_known_way_has_no_price_but_a_reason(flow: SimpleNamespace) -> None:
+    some = flow.known_ways.head(1).with_columns(legality=pl.lit("fail"), reason=pl.lit("memory"))
     row = price.run(flow.deployment, some, flow.theta, flow.judged, progress=quiet)["prices"][0]
     assert (row["feasible"], row["reason"], row["predicted_us"]) == (False, "memory", None)
 
 
-def test_a_seed_that_needs_an_unfitted_column_has_no_price_and_says_which(flow: SimpleNamespace) -> None:
+def test_a_known_way_that_needs_an_unfitted_column_has_no_price_and_says_which(flow: SimpleNamespace) -> None:
     without = flow.theta.filter(~pl.col("feature").str.starts_with("all_gather"))
-    rows = price.run(flow.deployment, flow.seeds, without, flow.judged, progress=quiet)["prices"]
+    rows = price.run(flow.deployment, flow.known_ways, without, flow.judged, progress=quiet)["prices"]
     row = next(r for r in rows if r["strategy"] == "gather_slice")
     assert row["predicted_us"] is None
     assert "all_gather.node4.alone.count" in row["reason"]
@@ -120,11 +120,11 @@ def test_each_case_and_direction_is_compared(flow: SimpleNamespace) -> None:
     assert flow.compared["n"].min() >= 10
 
 
-def test_the_summary_lists_seeds_and_finds_with_their_figures(flow: SimpleNamespace) -> None:
+def test_the_summary_lists_known_ways_and_finds_with_their_figures(flow: SimpleNamespace) -> None:
     rows = summed(flow)
-    seeds = {(r["case"], r["direction"], r["strategy"]) for r in flow.seeds.iter_rows(named=True)}
+    ways = {(r["case"], r["direction"], r["strategy"]) for r in flow.known_ways.iter_rows(named=True)}
     listed = {(r["case"], r["direction"], r["candidate"]) for r in flow.shortlisted.iter_rows(named=True)}
-    assert {(r["case"], r["direction"], r["candidate"]) for r in rows} == seeds | listed
+    assert {(r["case"], r["direction"], r["candidate"]) for r in rows} == ways | listed
     measured = [r for r in rows if r["validity"] == "valid"]
     assert len(measured) >= len(listed)
     for row in measured:
@@ -171,7 +171,14 @@ def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
     other = flow.bench.with_columns(fingerprint=pl.lit("host other"))
     with pytest.raises(ValueError, match=r"not mixed.*Measure again"):
         finalists.run(
-            flow.seeds, flow.shortlisted, other, flow.prices, flow.candidates, flow.probes, {}, progress=quiet
+            flow.known_ways,
+            flow.shortlisted,
+            other,
+            flow.prices,
+            flow.candidates,
+            flow.probes,
+            {},
+            progress=quiet,
         )
     with pytest.raises(ValueError, match="not mixed"):
         summed(flow, other)

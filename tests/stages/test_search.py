@@ -19,14 +19,14 @@ from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.search.ending import Nothing
 from overlayccl_core.search.loop import Stop
 from overlayccl_core.search.proposer import Clock
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.stages.search import DeploymentFacts, searched
-from overlayccl_core.stages.seed import seed_rows
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
+from tests.known_cases import case
 from tests.search.costs import OFFLINE, Cost, favouring, plain
-from tests.seed_cases import case
 
 SMALL = {
     "tp_mlp": {"microbatches": 2, "layers": 2, "shape": [1, 2, 6]},
@@ -39,7 +39,7 @@ SMALL = {
 class Searched:
     """What the stage gave for all directions of a Case."""
 
-    seeds: list[dict[str, Any]] = field(default_factory=list)
+    ways: list[dict[str, Any]] = field(default_factory=list)
     sketches: list[dict[str, Any]] = field(default_factory=list)
     candidates: list[dict[str, Any]] = field(default_factory=list)
     search_ends: list[dict[str, Any]] = field(default_factory=list)
@@ -75,13 +75,13 @@ def search_of(
     clock: Clock = lambda: 0.0,
     **fields: int,
 ) -> Searched:
-    """A search from the seeds that `keep` lets through. fields: of the Case, others than SMALL has."""
+    """A search from the known ways that `keep` lets through. fields: of the Case, others than SMALL has."""
     run = Searched()
     for problem in catalog.directions(case(name, SMALL[name] | fields)):
-        seeds = [row for row in seed_rows(problem, None, None) if keep(row)]
+        ways = [row for row in known_way_rows(problem, None, None) if keep(row)]
         facts = DeploymentFacts(theta=theta_of(cost), capabilities=None, memory_budget_bytes=None)
-        run.seeds += seeds
-        for table, rows in searched(problem, seeds, search, facts, clock, run.said.append):
+        run.ways += ways
+        for table, rows in searched(problem, ways, search, facts, clock, run.said.append):
             getattr(run, table).extend(rows)
     return run
 
@@ -117,16 +117,16 @@ def case_of(run: Searched) -> Any:
     return case(name, SMALL[name])
 
 
-def test_seeds_keep_their_names_and_finds_have_their_own(run: Searched) -> None:
-    seeds = {(row["direction"], row["strategy"]): row for row in run.seeds if row["status"] == "program"}
+def test_known_ways_keep_their_names_and_finds_have_their_own(run: Searched) -> None:
+    ways = {(row["direction"], row["strategy"]): row for row in run.ways if row["status"] == "program"}
     for row in run.candidates:
         if row["origin"] == "rule" and row["candidate"].startswith("found-"):
             assert row["candidate"] == f"found-{row['value_digest'][:8]}"
             assert row["parent"] is not None
         else:
-            assert seeds[row["direction"], row["candidate"]]["value_digest"] == row["value_digest"]
+            assert ways[row["direction"], row["candidate"]]["value_digest"] == row["value_digest"]
     assert [r["candidate"] for r in run.candidates if r["origin"] == "developer"] == [
-        r["strategy"] for r in run.seeds if r["role"] == "developer" and r["collectives"]
+        r["strategy"] for r in run.ways if r["role"] == "developer" and r["collectives"]
     ]
 
 
@@ -183,7 +183,7 @@ def test_a_guard_that_cuts_a_search_is_named_with_its_mend(
 def test_it_may_begin_with_developer_alone() -> None:
     alone = search_of("tp_mlp", search=OFFLINE.changed(begin=Begin.DEVELOPER))
     assert {row["origin"] for row in alone.candidates} == {"developer", "rule"}
-    assert "seed" in {row["origin"] for row in search_of("tp_mlp").candidates}
+    assert "known" in {row["origin"] for row in search_of("tp_mlp").candidates}
     assert {row["direction"] for row in alone.candidates} == {"forward"}
 
 
@@ -221,7 +221,7 @@ def test_an_end_does_not_tell_how_long_the_search_took(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", list(SMALL))
 @pytest.mark.parametrize("favoured", ["all_reduce", "all_to_all"])
-def test_from_developer_alone_it_ends_within_two_percent_of_what_all_seeds_lead_to(
+def test_from_developer_alone_it_ends_within_two_percent_of_what_all_known_ways_lead_to(
     name: str, favoured: str
 ) -> None:
     def cheapest(run: Searched) -> dict[str, float]:

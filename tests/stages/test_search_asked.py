@@ -14,7 +14,7 @@ from overlayccl_core.configuration import searches
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.search.proposal import FailedSketch, Sketch
 from overlayccl_core.search.style import style as style_of
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.stages.asked import (
     DOUBLING,
     GRADIENTS,

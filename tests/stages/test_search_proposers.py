@@ -16,14 +16,14 @@ from overlayccl_core.digest import closure
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.recipe import SOURCE, Recipe, replay, sources
 from overlayccl_core.search.allowance import Asking
-from overlayccl_core.stages import search, seed
+from overlayccl_core.stages import known_ways, search
 from overlayccl_core.stages.cases import row as row_of
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import read, write
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.stages.flow import ROOT, capabilities, quiet
 
 PLUGINS = ROOT / "tests/plugins"
@@ -62,16 +62,16 @@ def searched(
     (folder / "mine.yaml").write_text(yaml.safe_dump(fields | {"proposer": "scripted"} | changes))
     of = case("grad_ar", {"sizes": sizes})
     cases = write(CASES, [row_of(of)], folder / "cases.parquet")
-    seeds = write(
-        SEEDS,
-        seed.run(flow.deployment, cases, capabilities(), progress=quiet)["seeds"],
-        folder / "seeds.parquet",
+    ways = write(
+        KNOWN_WAYS,
+        known_ways.run(flow.deployment, cases, capabilities(), progress=quiet)["known_ways"],
+        folder / "known_ways.parquet",
     )
     tables = search.run(
         flow.deployment,
         searches.load("mine", folder),
         cases,
-        seeds,
+        ways,
         flow.theta,
         flow.judged,
         capabilities(),

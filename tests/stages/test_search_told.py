@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core.search.desk import Desk
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.stages.asked import DOUBLING, Ran, Script, ideas, sketch
 
 

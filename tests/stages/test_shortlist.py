@@ -25,14 +25,14 @@ def flow(tp_flow: SimpleNamespace) -> SimpleNamespace:
     """Tables of the first Case only."""
     case = pl.col("case") == tp_flow.listed["case"][0]
     fewer = {
-        name: getattr(tp_flow, name).filter(case) for name in ("listed", "seeds", "prices", "candidates")
+        name: getattr(tp_flow, name).filter(case) for name in ("listed", "known_ways", "prices", "candidates")
     }
     return SimpleNamespace(**vars(tp_flow) | fewer)
 
 
 def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
     """Rows of the shortlist; changes: other tables, another way to emit, or fields of the settings."""
-    tables = {name: changes.pop(name, getattr(flow, name)) for name in ("seeds", "prices", "candidates")}
+    tables = {name: changes.pop(name, getattr(flow, name)) for name in ("known_ways", "prices", "candidates")}
     emits = changes.pop("emit", emit)
     configured = flow.configured.changed(shortlist=flow.configured.shortlist.changed(**changes))
     made = shortlist.run(configured, *tables.values(), emits, progress=quiet)
@@ -40,19 +40,19 @@ def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
 
 
 def brought_by_the_search(row: dict[str, Any]) -> bool:
-    return bool(set(row["why"]) & {*Why} - {Why.SEED})
+    return bool(set(row["why"]) & {*Why} - {Why.KNOWN})
 
 
 def names(rows: list[dict[str, Any]], why: str) -> list[str]:
     return [row["candidate"] for row in rows if why in row["why"]]
 
 
-def test_baselines_come_first_and_all_proven_seeds_that_are_written_out_are_listed(
+def test_baselines_come_first_and_all_proven_known_ways_that_are_written_out_are_listed(
     flow: SimpleNamespace,
 ) -> None:
     rows = listed(flow)
     assert [row["why"] for row in rows[:3]] == [["developer"], ["single_graph"], ["hand_bundled"]]
-    proven = flow.seeds.filter((pl.col("equivalence") == "pass") & (pl.col("direction") == "forward"))
+    proven = flow.known_ways.filter((pl.col("equivalence") == "pass") & (pl.col("direction") == "forward"))
     assert set(proven.filter(pl.col("role") != "derived")["strategy"]) <= {row["candidate"] for row in rows}
     assert not [row for row in rows if not row["why"]]
 
@@ -75,10 +75,10 @@ def test_prices_that_keep_their_order_change_nothing(flow: SimpleNamespace) -> N
 
 
 def test_a_direction_without_exchange_is_not_listed(flow: SimpleNamespace) -> None:
-    assert "backward" in flow.seeds["direction"].to_list()
+    assert "backward" in flow.known_ways["direction"].to_list()
     assert {row["direction"] for row in listed(flow)} == {"forward"}
     said: list[str] = []
-    local = flow.seeds.filter(pl.col("direction") == "backward")
+    local = flow.known_ways.filter(pl.col("direction") == "backward")
     with pytest.raises(ValueError, match="no Case has anything to be chosen"):
         shortlist.run(flow.configured, local, flow.prices, flow.candidates, emit, progress=said.append)
     assert "exchanges nothing" in said[0]
@@ -116,7 +116,7 @@ def test_what_a_bench_cannot_tell_from_another_takes_no_familys_place(flow: Simp
 
 
 def test_of_finds_with_one_module_the_first_is_listed(flow: SimpleNamespace) -> None:
-    of_people = set(flow.seeds["program"])
+    of_people = set(flow.known_ways["program"])
 
     def one_module(program: Program) -> str:
         return f"{program.digest} by {'people' if program.digest in of_people else 'the search'}"
@@ -137,17 +137,17 @@ def test_some_are_drawn_at_random_and_the_seed_decides(flow: SimpleNamespace) ->
     assert len(draws) > 1
 
 
-def test_the_cheapest_that_overlaps_is_listed_though_a_seed_overlaps_too(flow: SimpleNamespace) -> None:
+def test_the_cheapest_that_overlaps_is_listed_though_a_known_way_overlaps_too(flow: SimpleNamespace) -> None:
     """The price sees no computing behind which a collective could hide; single_graph is always listed."""
-    seeds = {module(text) for text in flow.seeds["program_json"].drop_nulls()}
-    [seed] = flow.prices.filter(strategy="single_graph", direction="forward")["predicted_us"]
+    ways = {module(text) for text in flow.known_ways["program_json"].drop_nulls()}
+    [way] = flow.prices.filter(strategy="single_graph", direction="forward")["predicted_us"]
     finds = {
         row["candidate"]
         for row in flow.candidates.iter_rows(named=True)
         if row["numerics"] != "lossy" and overlaps(loads(row["program_json"]))
-        if module(row["program_json"]) not in seeds
+        if module(row["program_json"]) not in ways
     }
-    assert finds and overlaps(loads(flow.seeds.filter(strategy="single_graph")["program_json"][0]))
+    assert finds and overlaps(loads(flow.known_ways.filter(strategy="single_graph")["program_json"][0]))
 
     def overlapping(us: dict[str, float]) -> list[str]:
         frame = flow.candidates.with_columns(
@@ -155,16 +155,16 @@ def test_the_cheapest_that_overlaps_is_listed_though_a_seed_overlaps_too(flow: S
         )
         return names(listed(flow, candidates=frame, families=1, random=0, at_least=1), "overlaps")
 
-    slow = dict.fromkeys(finds, 2 * seed)
+    slow = dict.fromkeys(finds, 2 * way)
     for one in finds:
-        assert overlapping(slow | {one: seed / 2}) == [one]
+        assert overlapping(slow | {one: way / 2}) == [one]
     assert overlapping(slow) == []
 
 
 def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: SimpleNamespace) -> None:
-    seeds = len([row for row in listed(flow) if not brought_by_the_search(row)])
-    rows = listed(flow, families=1, random=0, at_least=seeds + 4)
-    assert len(rows) == seeds + 4
+    ways = len([row for row in listed(flow) if not brought_by_the_search(row)])
+    rows = listed(flow, families=1, random=0, at_least=ways + 4)
+    assert len(rows) == ways + 4
     us = dict(flow.candidates.select("candidate", "predicted_us").iter_rows())
     filled, modules = names(rows, "next_cheapest"), {module(row["program_json"]) for row in rows}
     left = [
@@ -197,36 +197,36 @@ def test_what_is_not_proven_and_what_is_lossy_is_not_listed(flow: SimpleNamespac
 
 
 def test_where_the_developer_rounds_lossy_finds_are_listed(flow: SimpleNamespace) -> None:
-    developer = flow.seeds.filter(role="developer", direction="forward").row(0, named=True)
+    developer = flow.known_ways.filter(role="developer", direction="forward").row(0, named=True)
     of = loads(developer["program_json"]).problem.case
     in_16_bits = catalog.developer_program(catalog.build(replace(of, dtype=DType.BFLOAT16)))
     rounding = [
         row | ({"program_json": dumps(in_16_bits)} if row["program"] == developer["program"] else {})
-        for row in flow.seeds.to_dicts()
+        for row in flow.known_ways.to_dicts()
     ]
     lossy = flow.candidates.with_columns(numerics=pl.lit("lossy"))
     rows = listed(flow, candidates=lossy, at_least=1000)
     assert not [row for row in rows if row["candidate"].startswith("found-")]
-    seeds = pl.DataFrame(rounding, schema=flow.seeds.schema)
-    rows = listed(flow, seeds=seeds, candidates=lossy, at_least=1000)
+    ways = pl.DataFrame(rounding, schema=flow.known_ways.schema)
+    rows = listed(flow, ways=ways, candidates=lossy, at_least=1000)
     assert {Why.RANDOM, Why.NEXT_CHEAPEST} <= {why for row in rows for why in row["why"]}
 
 
 def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace) -> None:
-    developer = flow.seeds.row(0, named=True)
+    developer = flow.known_ways.row(0, named=True)
     program = ("program", "value_digest", "program_json")
     rows = [
         row | ({k: developer[k] for k in program} if row["strategy"] == "single_graph" else {})
-        for row in flow.seeds.to_dicts()
+        for row in flow.known_ways.to_dicts()
     ]
-    entries = listed(flow, seeds=pl.DataFrame(rows, schema=flow.seeds.schema))
+    entries = listed(flow, ways=pl.DataFrame(rows, schema=flow.known_ways.schema))
     assert entries[0]["candidate"] == "developer" and entries[0]["why"] == ["developer", "single_graph"]
     assert "single_graph" not in {row["candidate"] for row in entries}
 
 
-def test_without_a_search_the_seeds_are_the_list(flow: SimpleNamespace) -> None:
+def test_without_a_search_the_known_ways_are_the_list(flow: SimpleNamespace) -> None:
     rows = listed(flow, candidates=pl.DataFrame(schema=CANDIDATES.schema))
-    assert {row["origin"] for row in rows} == {"developer", "seed"}
+    assert {row["origin"] for row in rows} == {"developer", "known"}
     assert {row["family"] for row in rows} == {None, "derived"}
 
 
@@ -234,21 +234,21 @@ def test_of_what_is_derived_the_cheapest_is_listed_and_no_more_than_of_a_family(
     flow: SimpleNamespace,
 ) -> None:
     forward = (pl.col("direction") == "forward") & (pl.col("equivalence") == "pass")
-    derived = flow.seeds.filter(forward & (pl.col("role") == "derived"))["strategy"]
+    derived = flow.known_ways.filter(forward & (pl.col("role") == "derived"))["strategy"]
     rows = listed(flow, candidates=pl.DataFrame(schema=CANDIDATES.schema), random=0, at_least=1, families=1)
     [mine] = [row for row in rows if Why.FAMILY in row["why"]]
     prices = flow.prices.filter(
         (pl.col("direction") == "forward") & pl.col("strategy").is_in(derived.implode())
     )
     assert len(derived) > 1 and mine["candidate"] == prices.sort("predicted_us")["strategy"][0]
-    assert {row["origin"] for row in rows} == {"developer", "seed"}
+    assert {row["origin"] for row in rows} == {"developer", "known"}
 
 
 def test_without_a_proven_developer_there_is_nothing_to_compare_with(flow: SimpleNamespace) -> None:
-    broken = flow.seeds.with_columns(
+    broken = flow.known_ways.with_columns(
         equivalence=pl.when(pl.col("role") == "developer").then(pl.lit("fail")).otherwise("equivalence")
     )
     with pytest.raises(
         ValueError, match="developer, what all others are compared with, is not legal and proven"
     ):
-        listed(flow, seeds=broken)
+        listed(flow, ways=broken)

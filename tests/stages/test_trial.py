@@ -24,8 +24,8 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
 from overlayccl_core.tables.trials import TRIALS
+from tests.known_cases import case
 from tests.report.fixture_rows import row
-from tests.seed_cases import case
 from tests.timing.batches import deployment, silent
 
 SOURCE = catalog.library_source("uniform_a2a")

@@ -1,4 +1,4 @@
-"""What the transposes of the seeds become when collectives of equal copies are taken out."""
+"""What the transposes of the known ways become when collectives of equal copies are taken out."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.transpose import transpose
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 
 
 def _backward(name: str, **at: int) -> Problem:

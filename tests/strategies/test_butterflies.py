@@ -11,7 +11,7 @@ from overlayccl_core.gates.verdict import Outcome, Verdict
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.seed_cases import case
+from tests.known_cases import case
 
 BUTTERFLIES = '''"""Averages of gradients by butterflies; for powers of two."""
 

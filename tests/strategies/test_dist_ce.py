@@ -1,4 +1,4 @@
-"""The seeds of dist_ce: which is the developer where, what each calls, where one has no meaning."""
+"""The known ways of dist_ce: which is the developer where, what each calls, where one has no meaning."""
 
 from collections import Counter
 from functools import cache
@@ -10,10 +10,10 @@ from overlayccl_core import catalog
 from overlayccl_core.deployments.capabilities import operation_name
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.library import Role
-from overlayccl_core.stages import seed
-from overlayccl_core.stages.seed import Row, Seed, seeds_of
+from overlayccl_core.stages import known_ways
+from overlayccl_core.stages.known_ways import KnownWay, Row, known_ways_of
 from tests.capabilities import library_of
-from tests.seed_cases import case
+from tests.known_cases import case
 
 RANGE = {"tokens": 6, "vocabulary": 40, "range": 40}
 
@@ -25,14 +25,18 @@ def rows(*operations: str, only: str = "", **entry: Any) -> dict[str, Row]:
     can = library_of(operations) if operations else None
     problems = catalog.directions(case("dist_ce", RANGE | entry))
 
-    def wanted(one: Seed) -> bool:
+    def wanted(one: KnownWay) -> bool:
         if not only:
             return one.role is not Role.DERIVED
         return one.role is Role.DEVELOPER or one.name == only
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seed, "seeds_of", lambda of: [s for s in seeds_of(of) if wanted(s)])
-        return {row["strategy"]: row for problem in problems for row in seed.seed_rows(problem, can, None)}
+        patch.setattr(known_ways, "known_ways_of", lambda of: [s for s in known_ways_of(of) if wanted(s)])
+        return {
+            row["strategy"]: row
+            for problem in problems
+            for row in known_ways.known_way_rows(problem, can, None)
+        }
 
 
 def test_the_developer_takes_the_maximum_where_the_library_can_and_gathers_elsewhere() -> None:

@@ -1,4 +1,4 @@
-"""fsdp_prefetch: what its seeds call, what they hold, and which orders are legal."""
+"""fsdp_prefetch: what its known ways call, what they hold, and which orders are legal."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.program import BOUNDARY, Issue, Program, Read, Write
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.small_problems import strategy
 
 M, L = 3, 4

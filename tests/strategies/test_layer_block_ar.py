@@ -1,4 +1,4 @@
-"""layer_block_ar: what its seeds call, and that no two blocks are joined."""
+"""layer_block_ar: what its known ways call, and that no two blocks are joined."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.program import BOUNDARY, Program, Read
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.small_problems import strategy
 
 M, L = 3, 2

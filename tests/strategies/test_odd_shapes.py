@@ -1,4 +1,4 @@
-"""Seeds at odd and ragged shapes: every one is legal and proven, forward and backward."""
+"""Known ways at odd and ragged shapes: every one is legal and proven, forward and backward."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +12,8 @@ from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import Role
-from overlayccl_core.stages.seed import seeds_of
-from tests.seed_cases import case, proof_of
+from overlayccl_core.stages.known_ways import known_ways_of
+from tests.known_cases import case, proof_of
 
 RANKS = (2, 3, 5, 6)
 ODD = st.sampled_from([1, 2, 3, 5, 7, 11])
@@ -88,14 +88,14 @@ ENTRIES = {
 @pytest.mark.parametrize("name", [name for name in ENTRIES if name not in NONLINEAR])
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
-def test_every_seed_is_proven_at_any_shape(name: str, data: st.DataObject) -> None:
+def test_every_known_way_is_proven_at_any_shape(name: str, data: st.DataObject) -> None:
     assert_proven(name, data)
 
 
 @pytest.mark.parametrize("name", NONLINEAR)
 @settings(max_examples=4, deadline=None)
 @given(data=st.data())
-def test_every_seed_that_is_proven_by_values_is_so_at_any_shape(name: str, data: st.DataObject) -> None:
+def test_every_known_way_that_is_proven_by_values_is_so_at_any_shape(name: str, data: st.DataObject) -> None:
     assert_proven(name, data)
 
 
@@ -104,11 +104,11 @@ def assert_proven(name: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(["float32"] if name in NONLINEAR else ["float32", "bfloat16"]))
     at = case(name, data.draw(ENTRIES[name](ranks)), ranks=ranks, dtype=dtype)
     for problem in catalog.directions(at):
-        for seed in seeds_of(problem):
-            if not problem.linear and seed.role is Role.DERIVED:
+        for way in known_ways_of(problem):
+            if not problem.linear and way.role is Role.DERIVED:
                 continue  # proven exactly where they sum gradients
             try:
-                program, proof = proof_of(problem, seed.name)
+                program, proof = proof_of(problem, way.name)
             except NotApplicable:
                 continue
             assert legality.check(program).outcome is Outcome.PASS

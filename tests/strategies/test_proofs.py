@@ -1,4 +1,4 @@
-"""Every listed seed is proven, at small world sizes and at the one of a large cluster."""
+"""Every listed known way is proven, at small world sizes and at the one of a large cluster."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Direction, Problem
-from overlayccl_core.stages.seed import Seed, seeds_of
-from tests.seed_cases import REASONS, SMALL, case, proof_of
+from overlayccl_core.stages.known_ways import KnownWay, known_ways_of
+from tests.known_cases import REASONS, SMALL, case, proof_of
 
 SMALL_SIZES = ((2, 2), (3, 3), (4, 4), (4, 2), (8, 8), (8, 2), (8, 4))
 OF_DERIVED = ((3, 3), (8, 4))  # the ways that they are made of are proven at all
@@ -29,13 +29,13 @@ def _problem(
     return found[direction]
 
 
-def _cells() -> Iterator[tuple[str, Direction, Seed]]:
+def _cells() -> Iterator[tuple[str, Direction, KnownWay]]:
     """What is derived of ways of summing is proven where it is exact, and quickly."""
     for name in SMALL:
         for problem in catalog.directions(case(name)):
-            for seed in seeds_of(problem):
-                if problem.linear or seed.role is not Role.DERIVED:
-                    yield name, problem.direction, seed
+            for way in known_ways_of(problem):
+                if problem.linear or way.role is not Role.DERIVED:
+                    yield name, problem.direction, way
 
 
 CELLS = [pytest.param(*cell, id="-".join((*cell[:2], cell[2].name))) for cell in _cells()]
@@ -52,30 +52,32 @@ def _check(problem: Problem, strategy: str) -> None:
     assert proof.outcome is Outcome.PASS, proof.message
 
 
-@pytest.mark.parametrize(("name", "direction", "seed"), CELLS)
-def test_a_seed_is_proven_at_small_world_sizes(name: str, direction: Direction, seed: Seed) -> None:
-    for ranks, ranks_per_node in OF_DERIVED if seed.role is Role.DERIVED else SMALL_SIZES:
+@pytest.mark.parametrize(("name", "direction", "way"), CELLS)
+def test_a_known_way_is_proven_at_small_world_sizes(name: str, direction: Direction, way: KnownWay) -> None:
+    for ranks, ranks_per_node in OF_DERIVED if way.role is Role.DERIVED else SMALL_SIZES:
         if ranks % 2 and name in EVEN:
             continue
-        _check(_problem(name, direction, ranks, ranks_per_node), seed.name)
+        _check(_problem(name, direction, ranks, ranks_per_node), way.name)
 
 
-@pytest.mark.parametrize(("name", "direction", "seed"), CELLS)
-def test_a_seed_is_proven_on_seven_nodes_of_32_ranks_at_training_shapes(
-    name: str, direction: Direction, seed: Seed
+@pytest.mark.parametrize(("name", "direction", "way"), CELLS)
+def test_a_known_way_is_proven_on_seven_nodes_of_32_ranks_at_training_shapes(
+    name: str, direction: Direction, way: KnownWay
 ) -> None:
-    _check(_problem(name, direction, 224, 32), seed.name)
+    _check(_problem(name, direction, 224, 32), way.name)
 
 
 def _of_two_tiers() -> Iterator[tuple[str, str]]:
     for name in SMALL:
-        for seed in seeds_of(catalog.build(case(name))):
-            if "hierarchical" in seed.name:
-                yield name, seed.name
+        for way in known_ways_of(catalog.build(case(name))):
+            if "hierarchical" in way.name:
+                yield name, way.name
 
 
 @pytest.mark.parametrize(("name", "strategy"), list(_of_two_tiers()))
-def test_seeds_of_two_tiers_are_listed_with_the_reason_where_there_is_one(name: str, strategy: str) -> None:
+def test_known_ways_of_two_tiers_are_listed_with_the_reason_where_there_is_one(
+    name: str, strategy: str
+) -> None:
     problem = catalog.build(case(name))
     with pytest.raises(NotApplicable, match="one tier"):
         proof_of(problem, strategy)

@@ -1,4 +1,4 @@
-"""ring_kv: what its seeds call, and which orders are legal."""
+"""ring_kv: what its known ways call, and which orders are legal."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from overlayccl_core.program.problem import Segment
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.small_problems import strategy
 
 ENTRY = {"heads": 3, "sequence": 8, "head_dim": 5}

@@ -46,7 +46,7 @@ class Arms:
         rewrite: Step | None = None,
         **strategies: str,
     ) -> None:
-        """strategies: site -> a seed's name, or one of the cheats; rewrite: applied to all of them."""
+        """strategies: site -> a known way's name, or one of the cheats; rewrite: applied to all of them."""
         cases = cases_of_model(self.model, self.deployment, microbatches)
         sites = []
         for site in sites_of(self.model, microbatches, self.deployment.ranks):
@@ -57,7 +57,7 @@ class Arms:
         self.arms.append(Arm(name=name, microbatches=microbatches, sites=tuple(sites), purposes=purposes))
 
     def add_deployed(self, microbatches: int = 2, **strategies: str) -> None:
-        """The same from deployed files, one a Problem. strategies: Problem -> seed."""
+        """The same from deployed files, one a Problem. strategies: Problem -> known way."""
         cases = cases_of_model(self.model, self.deployment, microbatches)
         stamp = Stamp(library=self.deployment.library, versions={"torch": metadata.version("torch")})
         for problem, strategy in strategies.items():
@@ -97,7 +97,7 @@ def _file(problem: str) -> str:
 
 
 def _deployed_case(case: Case, strategy: str) -> DeployedCase:
-    """A Case with a seed in both directions, the same as its plain calls."""
+    """A Case with a known way in both directions, the same as its plain calls."""
     of_backward = catalog.backward(case)
     forward = replayed(problem_at(case, Direction.FORWARD), strategy)
     backward = replayed(of_backward, strategy) if of_backward is not None else None

@@ -102,7 +102,7 @@ def problem_at(case: Case, direction: Direction) -> Problem:
 
 
 def replayed(problem: Problem, strategy: str) -> Program:
-    """A seed at a Problem; at a backward what is derived from it."""
+    """A known way at a Problem; at a backward what is derived from it."""
     recipe = Recipe(base=strategy)
     forward = problem.direction is Direction.FORWARD
     return replay(recipe if forward else Recipe(base=TransposeOf(recipe=recipe)), problem)
@@ -111,7 +111,7 @@ def replayed(problem: Problem, strategy: str) -> Program:
 def programs_of(
     model: Model, deployment: Deployment, microbatches: int, strategies: Mapping[str, str]
 ) -> dict[str, Program]:
-    """site of a model's step -> Program. strategies: Problem -> seed, else the developer's."""
+    """site of a model's step -> Program. strategies: Problem -> known way, else the developer's."""
     cases, programs = cases_of_model(model, deployment, microbatches), {}
     for site in sites_of(model, microbatches, deployment.ranks):
         case = cases[site.name]

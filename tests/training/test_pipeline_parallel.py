@@ -25,7 +25,7 @@ from overlayccl_core.training.worker import relative_error
 from overlayccl_core.workloads.llama import Model
 from tests.training.in_process import run_on_all
 
-SEEDS = [name for name, _ in read_library(catalog.library_source("pp_send_recv")).seeds]
+KNOWN_WAYS = [name for name, _ in read_library(catalog.library_source("pp_send_recv")).strategies]
 SCHEDULES = ["gpipe", "1f1b"]
 TINY = models.load("nano-pp").changed(
     layers=2, width=8, hidden=16, heads=2, sequence=6, batch=4, microbatches=(1, 2, 4), loss_microbatches=1
@@ -64,15 +64,15 @@ LIBRARY = Library(developer="swaps_two_gradients", others=("hands_nothing_back",
 
 
 @cache
-def programs(model: Model, microbatches: int, ranks: int, **seeds: str) -> Mapping[str, Program]:
-    """site -> the Program of a seed or of one of CHEATS, backward first."""
+def programs(model: Model, microbatches: int, ranks: int, **ways: str) -> Mapping[str, Program]:
+    """site -> the Program of a known way or of one of CHEATS, backward first."""
     node = Tier(name="node", ranks=ranks)
     deployment = load("config/deployments/local.yaml").changed(
         ranks=ranks, ranks_per_node=ranks, tiers=(node,)
     )
     traced = {}
     for site, case in cases_of_model(model, deployment, microbatches).items():
-        name = seeds.get(site, {"stages": "send_receive", "gradients": "one_by_one"}[site])
+        name = ways.get(site, {"stages": "send_receive", "gradients": "one_by_one"}[site])
         source = CHEATS if f"def {name}(" in CHEATS else catalog.library_source(case.problem)
         traced[site] = trace_source(source, name, catalog.build(case))
     return traced
@@ -81,7 +81,7 @@ def programs(model: Model, microbatches: int, ranks: int, **seeds: str) -> Mappi
 class Run:
     """One step of every rank, run through Programs, and how far its gradients are from the unsharded model's."""
 
-    def __init__(self, model: Model, microbatches: int, ranks: int, *, skips: str = "", **seeds: str) -> None:
+    def __init__(self, model: Model, microbatches: int, ranks: int, *, skips: str = "", **ways: str) -> None:
         self.model, self.ranks, self.skips = model, ranks, skips
         full = Pieces.full_parameters(model, seed=1)
         self.shares = [Pieces(model, full, rank, ranks) for rank in range(ranks)]
@@ -93,7 +93,7 @@ class Run:
             for share, replica in zip(self.shares, replicas, strict=True)
         ]
         self.ran: list[list[Name]] = [[] for _ in range(ranks)]
-        run_on_all(programs(model, microbatches, ranks, **seeds), ranks, self._segments)
+        run_on_all(programs(model, microbatches, ranks, **ways), ranks, self._segments)
 
     def _segments(self, rank: int) -> Iterator[StepSegment]:
         def noted(segment: StepSegment) -> StepSegment:
@@ -120,14 +120,14 @@ class Run:
 
 @pytest.mark.parametrize("microbatches", [1, 2, 4])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_gradients_are_those_of_the_unsharded_model(seed: str, schedule: str, microbatches: int) -> None:
+@pytest.mark.parametrize("way", KNOWN_WAYS)
+def test_gradients_are_those_of_the_unsharded_model(way: str, schedule: str, microbatches: int) -> None:
     model = TINY.changed(schedule=schedule)
-    program = programs(model, microbatches, 4, stages=seed)["stages"]
+    program = programs(model, microbatches, 4, stages=way)["stages"]
     if legality.check(program).passed:
-        assert Run(model, microbatches, 4, stages=seed).worst < 1e-5
+        assert Run(model, microbatches, 4, stages=way).worst < 1e-5
     else:
-        assert (seed, schedule, microbatches) == ("merged_all_reduce", "1f1b", 4)
+        assert (way, schedule, microbatches) == ("merged_all_reduce", "1f1b", 4)
 
 
 @pytest.mark.parametrize("gradients", ["flat", "reduce_back_to_back", "reduce_scatter_all_gather"])
@@ -141,9 +141,9 @@ def test_three_pipelines_and_one_alone_have_the_gradients_too() -> None:
     assert set(programs(TINY, 2, 2)) == {"stages"}  # one pipeline has nothing to average
 
 
-@pytest.mark.parametrize("seeds", [{"gradients": "sums"}, {"gradients": "keeps_its_own"}])
-def test_a_mean_over_replicas_that_is_forgotten_is_seen(seeds: dict[str, str]) -> None:
-    assert Run(TINY, 2, 4, **seeds).worst > 1e-2
+@pytest.mark.parametrize("ways", [{"gradients": "sums"}, {"gradients": "keeps_its_own"}])
+def test_a_mean_over_replicas_that_is_forgotten_is_seen(ways: dict[str, str]) -> None:
+    assert Run(TINY, 2, 4, **ways).worst > 1e-2
 
 
 def test_a_gradient_of_another_microbatch_is_seen() -> None:

@@ -19,14 +19,14 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
 from overlayccl_core.training.segments import Name, StepSegment, Tensor
 from overlayccl_core.training.sharded import ShardedStep
-from tests.seed_cases import case
+from tests.known_cases import case
 from tests.training.in_process import programs_of, replayed, run_on_all, worst_error
 
 RANKS, M, L, ROWS, COLUMNS, EXAMPLES = 3, 3, 3, 6, 9, 2
 TIERS = "two_step_hierarchical"  # here is one tier
-SEEDS = [
+KNOWN_WAYS = [
     name
-    for name, role in read_library(catalog.library_source("fsdp_prefetch")).seeds
+    for name, role in read_library(catalog.library_source("fsdp_prefetch")).strategies
     if role is not Role.DERIVED and name != TIERS
 ]
 RANDOM = torch.Generator().manual_seed(1)
@@ -133,21 +133,21 @@ def assert_gradients(steps: list[Watched]) -> None:
 
 
 @pytest.mark.parametrize("shards", ["rows", "columns"])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_gradients_are_those_of_the_whole_model(seed: str, shards: str) -> None:
-    assert_gradients(trained(programs(seed, seed, seed, shards), ("rows", "columns").index(shards)))
+@pytest.mark.parametrize("way", KNOWN_WAYS)
+def test_gradients_are_those_of_the_whole_model(way: str, shards: str) -> None:
+    assert_gradients(trained(programs(way, way, way, shards), ("rows", "columns").index(shards)))
 
 
 @pytest.mark.parametrize(
-    "seeds",
+    "ways",
     [
         ("in_lockstep", "prefetched", "gathered_once"),
         ("one_by_one", "merged_under_512_mib", "prefetched"),
         ("gathered_once", "in_lockstep", "merged_under_512_mib"),
     ],
 )
-def test_the_three_are_chosen_each_for_itself(seeds: tuple[str, str, str]) -> None:
-    assert_gradients(trained(programs(*seeds)))
+def test_the_three_are_chosen_each_for_itself(ways: tuple[str, str, str]) -> None:
+    assert_gradients(trained(programs(*ways)))
 
 
 def test_one_microbatch_after_another_passes_forward_and_backward() -> None:
@@ -207,9 +207,9 @@ LIBRARY = Library(developer="of_another_layer")
 
 
 @pytest.mark.parametrize("microbatches", MODEL.microbatches)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_gradients_of_the_model_are_those_of_the_unsharded_one(seed: str, microbatches: int) -> None:
-    programs = programs_of(MODEL, DEPLOYMENT, microbatches, {"fsdp_prefetch": seed})
+@pytest.mark.parametrize("way", KNOWN_WAYS)
+def test_gradients_of_the_model_are_those_of_the_unsharded_one(way: str, microbatches: int) -> None:
+    programs = programs_of(MODEL, DEPLOYMENT, microbatches, {"fsdp_prefetch": way})
     assert worst_error(MODEL, DEPLOYMENT, microbatches, programs) < 1e-7
 
 

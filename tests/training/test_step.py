@@ -20,7 +20,7 @@ RANKS = 4
 
 
 def site(folder: Path, name: str, case: Case, strategy: str) -> dict[str, Any]:
-    """An emitted seed at a site of the step."""
+    """An emitted known way at a site of the step."""
     problem = catalog.build(case)
     program = trace_source(catalog.library_source(case.problem), strategy, problem)
     module = f"{name}_{program.digest}.py"

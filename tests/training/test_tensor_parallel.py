@@ -27,10 +27,10 @@ NARROW = {
     )
     for problem, name in (("tp_mlp", "nano"), ("layer_block_ar", "nano-parallel"))
 }
-SEEDS = [
+KNOWN_WAYS = [
     (problem, name)
     for problem in NARROW
-    for name, role in read_library(catalog.library_source(problem)).seeds
+    for name, role in read_library(catalog.library_source(problem)).strategies
     if role is not Role.DERIVED and name != "hierarchical"  # of two tiers
 ]
 DROPS_A_PART = '''
@@ -56,11 +56,11 @@ def errors(model: Model, **strategies: str) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize(("problem", "seed"), SEEDS)
-def test_gradients_are_those_of_the_unsharded_model_however_it_is_split(problem: str, seed: str) -> None:
+@pytest.mark.parametrize(("problem", "way"), KNOWN_WAYS)
+def test_gradients_are_those_of_the_unsharded_model_however_it_is_split(problem: str, way: str) -> None:
     model = NARROW[problem]
     assert {site.problem for site in models.sites_of(model, 1, 2)} == {problem}
-    assert max(errors(model, **{problem: seed})) < 1e-5
+    assert max(errors(model, **{problem: way})) < 1e-5
 
 
 @pytest.mark.parametrize("problem", NARROW)

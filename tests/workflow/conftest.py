@@ -15,7 +15,7 @@ ASK = ("--config", "proposer=command", f"command={sys.executable} examples/answe
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy in which all targets were run for tp_mlp, and the seeds of the other Problems were traced."""
+    """A copy in which all targets were run for tp_mlp, and the known ways of the other Problems were traced."""
     root = copy_to(tmp_path_factory.mktemp("repository"))
     file = root / "config" / "config.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
@@ -31,7 +31,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     done = snakemake(root, "--profile", "local", "probing", *ASK)
     assert done.returncode == 0, done.stderr
-    others = [f"results/local/problems/{p}/seeds.parquet" for p in ("uniform_a2a", "grad_ar")]
+    others = [f"results/local/problems/{p}/known_ways.parquet" for p in ("uniform_a2a", "grad_ar")]
     problems = "problems=tp_mlp,uniform_a2a,grad_ar"
     done = snakemake(root, "--profile", "local", *others, "--config", problems)
     assert done.returncode == 0, done.stderr

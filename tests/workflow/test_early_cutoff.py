@@ -39,7 +39,7 @@ def of_problems(*rules: str) -> set[str]:
 PRICED = {"fit"} | of_problems("price", "search", "shortlist")
 COMPARED = {"deploy", "summary", "report"} | of_problems("finalists", "choose")
 MEASURED = {"selftest", "probe", "train pipe", "confirm"} | of_problems("bench")
-EVERYTHING = MEASURED | PRICED | COMPARED | of_problems("cases", "seed")
+EVERYTHING = MEASURED | PRICED | COMPARED | of_problems("cases", "known_ways")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ pytestmark = [
 ]  # one run of everything: a minute or two, if alone
 
 RULES = {
-    *("selftest", "probe", "fit", "cases", "seed", "price", "search", "shortlist", "bench"),
+    *("selftest", "probe", "fit", "cases", "known_ways", "price", "search", "shortlist", "bench"),
     *("finalists", "train", "choose", "confirm", "deploy", "summary", "report"),
     *("longtrain", "losses"),
     *("ablation", "ablation_page"),
@@ -48,7 +48,7 @@ def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
     )
     problem = (
         "cases",
-        "seeds",
+        "known_ways",
         "prices",
         "shortlist",
         "bench",
@@ -181,12 +181,12 @@ def test_ranks_are_traced_too(finished: Path) -> None:
 
 def test_a_table_that_was_damaged_stops_the_run_and_loses_nothing(finished: Path) -> None:
     results = finished / "results" / "local"
-    probes, seeds = results / "probes.parquet", results / "problems/tp_mlp/seeds.parquet"
+    probes, ways = results / "probes.parquet", results / "problems/tp_mlp/known_ways.parquet"
     before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
     probes.write_bytes(before[probes][:-50])
     done = snakemake(finished, "--profile", "local", "results/local/theta.parquet")
     probes.write_bytes(before[probes])
     assert done.returncode != 0
     assert "truncated Parquet file" in done.stderr
-    assert seeds.read_bytes() == before[seeds]
+    assert ways.read_bytes() == before[ways]
     assert not list(results.rglob("*.tmp"))

@@ -90,7 +90,7 @@ def test_what_has_a_cause_of_its_own_is_named_though_it_stands_behind_another(ma
         "train* (5)",
     )
     assert cause == f"{', '.join(own)}: its code is another: {CALLS}"
-    assert rest.startswith("Then, if ") and "seed (9)" in rest
+    assert rest.startswith("Then, if ") and "known_ways (9)" in rest
     assert not any(one in rest for one in own)
 
 

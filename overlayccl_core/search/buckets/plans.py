@@ -167,7 +167,7 @@ def ddp(gradients: Sequence[Gradient], caps_bytes: Sequence[int]) -> Bounds:
 
 
 def at_most(gradients: Sequence[Gradient], limit_bytes: Fraction) -> Bounds:
-    """Cut where the next tensor would exceed the limit; a larger one is alone (the seeds' rule, and `merge`'s)."""
+    """Cut where the next tensor would exceed the limit; a larger one is alone (so do known ways and `merge`)."""
     bounds, filled = [], 0
     for at, g in enumerate(gradients):
         if at and filled + g.bytes > limit_bytes:

@@ -6,7 +6,7 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
-from tests.seed_cases import programs
+from tests.known_cases import programs
 
 CALLS = "overlayccl_core.backends.torchxla.calls"
 NODES = {2: 1, 4: 2, 8: 2, 32: 1, 224: 7}  # ranks: how many nodes they are spread over
@@ -20,7 +20,7 @@ def small_case(problem: str, ranks: int, *, uniform: bool = True) -> Case:
     return catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks // NODES[ranks], uniform=uniform)
 
 
-def all_seeds(case: Case, *, derived: bool = False) -> dict[str, Program]:
+def all_known_ways(case: Case, *, derived: bool = False) -> dict[str, Program]:
     """Those of both directions, by `direction name`. derived: also those that are made of other ways."""
     return {
         f"{problem.direction.value} {name}": program

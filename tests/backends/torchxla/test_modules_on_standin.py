@@ -16,7 +16,7 @@ from overlayccl_core.probes.probe import Role
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.backends.torchxla.modules import PROBLEMS, all_seeds, small_case
+from tests.backends.torchxla.modules import PROBLEMS, all_known_ways, small_case
 from tests.emit.test_on_ranks import BODIES, ENTRIES, WORDS
 from tests.on_ranks import differences
 from tests.small_problems import exchange, strategy
@@ -33,11 +33,11 @@ def here(ranks: int) -> Deployment:
 
 
 @pytest.mark.parametrize("ranks", [4, 8])
-def test_every_seed_forward_and_backward(tmp_path: Path, ranks: int) -> None:
+def test_every_known_way_forward_and_backward(tmp_path: Path, ranks: int) -> None:
     programs = {
         f"{problem} {name}": program
         for problem in PROBLEMS
-        for name, program in all_seeds(small_case(problem, ranks), derived=ranks == 4).items()
+        for name, program in all_known_ways(small_case(problem, ranks), derived=ranks == 4).items()
         if program.problem.linear
     }
     if ranks == 4:
@@ -49,12 +49,12 @@ def test_every_seed_forward_and_backward(tmp_path: Path, ranks: int) -> None:
 
 
 def other_entries(*, ranks: int, **groups: Any) -> dict[str, Program]:
-    """Seeds at entries of other shapes, on one tier."""
+    """Known ways at entries of other shapes, on one tier."""
     return {
         f"{case.id} {name}": program
         for problem, entry in ENTRIES
         for case in [catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks, uniform=True, **groups)]
-        for name, program in all_seeds(case).items()
+        for name, program in all_known_ways(case).items()
     }
 
 
@@ -80,7 +80,7 @@ def test_two_groups_of_two_at_once_are_joined_into_replica_groups_of_all(
 
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_every_cross_entropy_forward_and_backward(tmp_path: Path, ranks: int) -> None:
-    programs = list(all_seeds(small_case("dist_ce", ranks)).values())
+    programs = list(all_known_ways(small_case("dist_ce", ranks)).values())
     inputs = {p.problem.direction: inputs_of(p.problem, 3) for p in programs}
     trials = [
         Trial(job=Job(key=str(i), program=p, source=backend.emit(p)), inputs=inputs[p.problem.direction])

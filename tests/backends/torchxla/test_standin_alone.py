@@ -11,7 +11,7 @@ from overlayccl_core.backends.torchxla.standin import top
 from overlayccl_core.backends.torchxla.standin.install import install
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import Stamp
-from tests.backends.torchxla.modules import CALLS, all_seeds, emit, small_case
+from tests.backends.torchxla.modules import CALLS, all_known_ways, emit, small_case
 from tests.emit.deployed_modules import entry
 
 CASE = small_case("tp_mlp", 4)
@@ -39,7 +39,7 @@ def test_ranks_that_torchrun_started_and_nobody_joined_are_refused_with_the_mend
     """A world of one, as the real one has it on CPU: its all_reduce would return what it is given."""
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("PJRT_DEVICE", "CPU")
-    module = printed(emit(all_seeds(CASE)["forward developer"]))
+    module = printed(emit(all_known_ways(CASE)["forward developer"]))
     with pytest.raises(RuntimeError, match=r"for 4 ranks, and torch_xla has 1 .*processes never meet.*'xla'"):
         module["connect"]()
     stamp = Stamp(library="standin", versions={})

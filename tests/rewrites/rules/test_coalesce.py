@@ -8,8 +8,8 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import coalesce
+from tests.known_cases import case
 from tests.rewrites.rules.tried import refusal, rewritten, traced
-from tests.seed_cases import case
 
 RULE = "coalesce"
 SUM = "all_reduce:world:1"

@@ -6,8 +6,8 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.program import Boundary, Program
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.recipe import Recipe, replay
+from tests.known_cases import case
 from tests.rewrites.rules.tried import payloads, refusal, rewritten, traced
-from tests.seed_cases import case
 
 SUM = "all_reduce:world:1"
 

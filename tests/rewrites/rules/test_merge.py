@@ -17,8 +17,8 @@ from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import merge
+from tests.known_cases import case
 from tests.rewrites.rules.tried import PAIRS, payloads, refusal, rewritten, traced
-from tests.seed_cases import case
 
 RULE = "merge"
 SUM = "all_reduce:world:1"

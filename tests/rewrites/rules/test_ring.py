@@ -5,8 +5,8 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.rewrites.recipe import Recipe, replay
+from tests.known_cases import case
 from tests.rewrites.rules.tried import CROSSED, PAIRS, kinds, payloads, refusal, rewritten, traced
-from tests.seed_cases import case
 
 RULE = "ring"
 

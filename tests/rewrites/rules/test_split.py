@@ -7,8 +7,8 @@ from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import split
+from tests.known_cases import case
 from tests.rewrites.rules.tried import PAIRS, payloads, refusal, rewritten, traced
-from tests.seed_cases import case
 
 RULE = "split"
 

@@ -7,8 +7,8 @@ from overlayccl_core.program.groups import across_nodes, within_nodes
 from overlayccl_core.program.kinds import Kind, Reduction
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rule import rule
+from tests.known_cases import case
 from tests.rewrites.rules.tried import kinds, payloads, refusal, rewritten, traced
-from tests.seed_cases import case
 
 RULE = "two_tiers"
 AR, RS, AG, A2A = Kind.ALL_REDUCE, Kind.REDUCE_SCATTER, Kind.ALL_GATHER, Kind.ALL_TO_ALL

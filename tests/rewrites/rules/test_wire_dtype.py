@@ -7,8 +7,8 @@ from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.program.kinds import DType, Reduction
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rule import RuleNumerics, rule
+from tests.known_cases import case
 from tests.rewrites.rules.tried import refusal, rewritten, traced
-from tests.seed_cases import case
 
 RULE, KNOB = "wire_dtype", "bfloat16"
 

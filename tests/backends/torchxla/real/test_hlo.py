@@ -18,7 +18,7 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
-from tests.backends.torchxla.modules import NODES, PROBLEMS, all_seeds, emit, small_case
+from tests.backends.torchxla.modules import NODES, PROBLEMS, all_known_ways, emit, small_case
 
 DTYPES = {"float32": "f32", "bfloat16": "bf16", "float64": "f64", "int64": "s64"}
 RANKS = 224
@@ -80,10 +80,10 @@ def of_text(texts: tuple[str, ...]) -> list[Counter[Collective]]:
 
 @pytest.mark.parametrize("ranks", sorted(NODES))
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_collectives_of_every_seed_are_those_of_its_program_and_all_ranks_have_one_text(
+def test_collectives_of_every_known_way_are_those_of_its_program_and_all_ranks_have_one_text(
     problem: str, ranks: int
 ) -> None:
-    programs = all_seeds(small_case(problem, ranks))
+    programs = all_known_ways(small_case(problem, ranks))
     some = tuple(r for r in BORDERS if r < ranks) + ((ranks - 1,) if ranks < RANKS else ())
     for name, program in programs.items():
         found = graphs(program, tuple(sorted(set(some))))
@@ -101,7 +101,7 @@ def test_collectives_of_every_seed_are_those_of_its_program_and_all_ranks_have_o
 
 
 def test_a_list_is_reduced_by_one_operation_that_joins_nothing() -> None:
-    program = all_seeds(small_case("grad_ar", 4))["forward coalesced"]
+    program = all_known_ways(small_case("grad_ar", 4))["forward coalesced"]
     [texts] = graphs(program, (0, 3))
     [text] = texts
     [one] = collectives(text)
@@ -113,7 +113,7 @@ WORLD = (tuple(range(RANKS)),)
 PAIRS = tuple((r, r + 112) for r in range(112))
 NODES_OF_32 = tuple(tuple(range(32 * k, 32 * k + 32)) for k in range(7))
 SAME_PLACE = tuple(tuple(range(k, RANKS, 32)) for k in range(32))
-# One seed of each Problem at 224 ranks, 32 a node, counted by hand: its graphs, and (kind, bytes, groups) -> times.
+# One known way of each Problem at 224 ranks, 32 a node, counted by hand: graphs, (kind, bytes, groups) -> times.
 # Sizes of the entries: 6 activations or sums of 35 float32 (140 B), 6 or 15 or 30 elements for each other rank.
 BY_HAND = {
     # 3 microbatches x 2 layers, a boundary behind each microbatch
@@ -143,18 +143,18 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize(("problem", "seed"), BY_HAND)
-def test_one_seed_of_each_problem_is_as_counted_by_hand_and_the_same_on_all_224_ranks(
-    problem: str, seed: str
+@pytest.mark.parametrize(("problem", "way"), BY_HAND)
+def test_one_known_way_of_each_problem_is_as_counted_by_hand_and_the_same_on_all_224_ranks(
+    problem: str, way: str
 ) -> None:
-    check_by_hand(all_seeds(small_case(problem, RANKS))[seed], *BY_HAND[problem, seed])
+    check_by_hand(all_known_ways(small_case(problem, RANKS))[way], *BY_HAND[problem, way])
 
 
 def test_rows_for_each_rank_are_exchanged_in_one_call() -> None:
     """alltoallv: 6 rows of 5 for each of 224 ranks."""
     entry = {"pattern": "uniform", "rows": 6 * RANKS, "width": 5}
     case = catalog.case("alltoallv", entry, ranks=RANKS, ranks_per_node=32, uniform=True)
-    check_by_hand(all_seeds(case)["forward native"], 1, {("all-to-all", 224 * 6 * 5 * 4, WORLD): 1})
+    check_by_hand(all_known_ways(case)["forward native"], 1, {("all-to-all", 224 * 6 * 5 * 4, WORLD): 1})
 
 
 def check_by_hand(program: Program, count: int, wanted: dict[tuple[str, int, tuple], int]) -> None:
@@ -172,7 +172,7 @@ def test_concurrent_problems_are_joined_into_groups_and_pairs_of_all_ranks() -> 
     case = catalog.case(
         "pp_send_recv", fields, ranks=2, ranks_per_node=2, groups=2, strided=True, uniform=True
     )
-    programs = all_seeds(case)
+    programs = all_known_ways(case)
     seen = {}
     for name in ("forward send_receive", "forward pair_gather"):
         [texts] = graphs(programs[name], (0, 1, 2, 3))
@@ -216,9 +216,9 @@ def test_programs_of_one_text_have_one_price(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_seeds_of_one_text_have_one_price(problem: str) -> None:
+def test_known_ways_of_one_text_have_one_price(problem: str) -> None:
     of_text: dict[tuple[str, ...], list[Program]] = {}
-    for program in all_seeds(small_case(problem, 4)).values():
+    for program in all_known_ways(small_case(problem, 4)).values():
         [text] = graphs(program, (0,))
         of_text.setdefault(text, []).append(program)
     assert all(map(counted_alike, of_text.values()))
@@ -228,7 +228,7 @@ def test_a_slice_that_depends_on_the_rank_is_another_graph() -> None:
     """What the comparison is there to find: the text of torch.distributed's modules would not do."""
     from overlayccl_core.backends.torchxla.lowered import Module
 
-    program = all_seeds(small_case("uniform_a2a", 4))["forward gather_slice"]
+    program = all_known_ways(small_case("uniform_a2a", 4))["forward gather_slice"]
     picked, sliced = (
         "x.view(-1, width).index_select(0, index)",
         "x.view(-1, width)[this_rank() :][: len(index)]",

@@ -14,7 +14,7 @@ from overlayccl_core.backends.torchxla.environment import NUMERIC_TOKEN
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.program.kinds import Kind
-from tests.backends.torchxla.modules import CALLS, all_seeds, emit, small_case
+from tests.backends.torchxla.modules import CALLS, all_known_ways, emit, small_case
 from tests.emit.deployed_modules import entry
 
 FUNCTIONS = {
@@ -155,7 +155,7 @@ def test_processes_that_torch_xla_does_not_join_are_refused() -> None:
     """torchrun on CPU: each process is a world of its own, whose all_reduce returns what it is given."""
     import torch_xla.runtime as xr
 
-    program = all_seeds(small_case("tp_mlp", 4))["forward developer"]
+    program = all_known_ways(small_case("tp_mlp", 4))["forward developer"]
     assert xr.world_size() == 1 and program.collectives[0].kind is Kind.ALL_REDUCE
     with pytest.raises(RuntimeError, match=r"for 4 ranks, and torch_xla has 1 \(PJRT_DEVICE is CPU\)"):
         printed(emit(program))["connect"]()

@@ -127,18 +127,18 @@ class Course:
     counts: Counts  # of one more
 
 
-def written(model: Model, folder: Path, seeds: dict[str, str]) -> Arm:
+def written(model: Model, folder: Path, ways: dict[str, str]) -> Arm:
     """An arm whose modules are in a launch's folder."""
     sites = []
-    for site, program in programs_of(model, DEPLOYMENT, M, seeds).items():
+    for site, program in programs_of(model, DEPLOYMENT, M, ways).items():
         (folder / module_name(program.digest)).write_text(emit(program))
         sites.append(arm_site(site, program, program.problem.case.members()))
     return Arm(name="developer", microbatches=M, sites=tuple(sites), purposes=tuple(Purpose))
 
 
-def trained(model: Model, played: Any, seeds: dict[str, str]) -> Course:
+def trained(model: Model, played: Any, ways: dict[str, str]) -> Course:
     """Some steps of a rank."""
-    arm = written(model, played.folder, seeds)
+    arm = written(model, played.folder, ways)
     state = ArmState(arm, model, Modules.load(arm, played, "of_arm"), played, seed=1)
     losses, compiled, sent = [], [], []
     for number in range(STEPS):
@@ -189,11 +189,11 @@ STEPS_OF: dict[str, tuple[Callable[[], Model], int, dict[str, str]]] = {
 
 @pytest.mark.parametrize("of", STEPS_OF)
 def test_steps_are_the_cpus_and_compile_no_more_after_the_second(of: str, tmp_path: Path) -> None:
-    make, rank, seeds = STEPS_OF[of]
+    make, rank, ways = STEPS_OF[of]
     model = make()
     (tmp_path / MODULES).mkdir()
     on_cpu, on_device = (
-        trained(model, Played(is_lazy=is_lazy, index=rank, folder=tmp_path), seeds)
+        trained(model, Played(is_lazy=is_lazy, index=rank, folder=tmp_path), ways)
         for is_lazy in (False, True)
     )
     assert on_device.losses == pytest.approx(on_cpu.losses, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Small Cases of the Problems, and proofs of their seeds."""
+"""Small Cases of the Problems, and proofs of their known ways."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,14 +13,14 @@ from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
-from overlayccl_core.stages.seed import seeds_of
+from overlayccl_core.stages.known_ways import known_ways_of
 
 PROBLEMS = loader.names("problems")
 SMALL: Mapping[str, Mapping[str, Any]] = {
     name: catalog.plug_in(name).examples(4)["small"] for name in PROBLEMS
 }
 
-# Why a seed may say of itself that it has no meaning somewhere.
+# Why a known way may say of itself that it has no meaning somewhere.
 REASONS = (
     "one tier",
     "the activations are bfloat16 already",
@@ -44,26 +44,26 @@ def case(
 
 
 def programs(problem: Problem, *, derived: bool = True) -> dict[str, Program]:
-    """The Program of every seed that has a meaning at a Problem, by name; the others say one of REASONS.
+    """The Program of every known way that has a meaning at a Problem, by name; the others say one of REASONS.
 
     derived: whether those that are made of other ways are among them.
     """
     found = {}
-    for seed in seeds_of(problem):
-        if seed.role is Role.DERIVED and not derived:
+    for way in known_ways_of(problem):
+        if way.role is Role.DERIVED and not derived:
             continue
         try:
-            found[seed.name] = replay(seed.recipe, problem)
+            found[way.name] = replay(way.recipe, problem)
         except NotApplicable as reason:
             assert str(reason) in REASONS, (
-                f"{seed.name} of {problem.name}: a reason that no test knows: {reason}"
+                f"{way.name} of {problem.name}: a reason that no test knows: {reason}"
             )
     return found
 
 
 def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:
-    """Replay one seed at a Problem and prove it, with the developer's own error as the bound of lossy ones."""
-    recipe = next(s.recipe for s in seeds_of(problem) if s.name == strategy)
+    """Replay one known way at a Problem and prove it, with the developer's own error as the bound of lossy ones."""
+    recipe = next(s.recipe for s in known_ways_of(problem) if s.name == strategy)
     program = replay(recipe, problem)
     reference, bound = _held_to(problem.case, problem.direction)
     return program, equivalence.prove(program, reference, lossy_bound=bound)
@@ -71,8 +71,8 @@ def proof_of(problem: Problem, strategy: str) -> tuple[Program, Verdict]:
 
 @lru_cache(maxsize=16)
 def _held_to(case: Case, direction: Direction) -> tuple[Program, float]:
-    """What the seeds of a Problem of the catalog are proven equal to, and the developer's own error."""
+    """What the known ways of a Problem of the catalog are proven equal to, and the developer's own error."""
     problem = next(p for p in catalog.directions(case) if p.direction is direction)
     reference = catalog.reference_program(problem)
-    developer = next(s for s in seeds_of(problem) if s.role is Role.DEVELOPER)
+    developer = next(s for s in known_ways_of(problem) if s.role is Role.DEVELOPER)
     return reference, equivalence.lossy_bound_of(replay(developer.recipe, problem), reference)

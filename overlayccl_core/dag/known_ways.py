@@ -1,4 +1,4 @@
-"""Rule seed: a Problem's strategies, traced and proven."""
+"""Rule known_ways: a Problem's strategies, traced and proven."""
 
 from overlayccl_core.rule import PlugIns, Rule
 

@@ -13,7 +13,7 @@ from overlayccl_core.tables.candidate_columns import (
 from overlayccl_core.tables.table import Column, Table
 
 
-class SeedStatus(StrEnum):
+class WayStatus(StrEnum):
     """What a strategy of the library became at a Case."""
 
     PROGRAM = "program"
@@ -21,18 +21,18 @@ class SeedStatus(StrEnum):
     REJECTED = "rejected"
 
 
-SEEDS = Table(
-    name="seeds",
+KNOWN_WAYS = Table(
+    name="known_ways",
     row="one strategy of the library at one Case and direction",
     folder="problems/<problem>/",
-    rule="seed",
-    version=2,
+    rule="known_ways",
+    version=1,
     columns=(
         CASE,
         DIRECTION,
         Column(name="strategy", dtype=pl.String(), doc="of the library"),
         Column(name="role", dtype=pl.String(), doc="developer, single_graph, hand_bundled, derived or other"),
-        Column(name="status", dtype=pl.String(), values=tuple(SeedStatus), doc="what it became here"),
+        Column(name="status", dtype=pl.String(), values=tuple(WayStatus), doc="what it became here"),
         Column(name="recipe", dtype=pl.String(), doc="JSON"),
         Column(name="program", dtype=pl.String(), nullable=True, doc="digest; null: there is none"),
         Column(name="value_digest", dtype=pl.String(), nullable=True, doc="null: there is no Program"),

@@ -1,4 +1,4 @@
-"""The seeds table: every strategy forward and backward, with verdicts; the same every time."""
+"""The known ways table: every strategy forward and backward, with verdicts; the same every time."""
 
 import json
 from functools import cache
@@ -12,23 +12,25 @@ from overlayccl_core.program import json_form
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from overlayccl_core.stages.seed import Row, seed_rows
-from overlayccl_core.tables.seeds import SEEDS
+from overlayccl_core.stages.known_ways import Row, known_way_rows
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from tests.capabilities import library_of
-from tests.seed_cases import REASONS, SMALL, case
+from tests.known_cases import REASONS, SMALL, case
 
 
 @cache
 def _rows(name: str, capabilities: Capabilities | None = None, budget: int | None = None) -> list[Row]:
     return [
-        row for problem in catalog.directions(case(name)) for row in seed_rows(problem, capabilities, budget)
+        row
+        for problem in catalog.directions(case(name))
+        for row in known_way_rows(problem, capabilities, budget)
     ]
 
 
 @pytest.mark.parametrize("name", list(SMALL))
 def test_rows_fit_the_table_and_are_the_same_every_time(name: str) -> None:
     rows = _rows(name)
-    assert {tuple(row) for row in map(sorted, rows)} == {tuple(sorted(c.name for c in SEEDS.columns))}
+    assert {tuple(row) for row in map(sorted, rows)} == {tuple(sorted(c.name for c in KNOWN_WAYS.columns))}
     assert rows == _rows.__wrapped__(name)
     frame = pl.DataFrame(rows, infer_schema_length=None)
     assert frame.group_by("case", "direction", "strategy").len()["len"].max() == 1
@@ -78,7 +80,7 @@ def test_the_developer_of_an_exchange_calls_all_to_all_where_there_is_one_and_ga
     assert _developer("uniform_a2a", direction, WITHOUT_EXCHANGE)["strategy"] == "gather_slice"
 
 
-def test_a_developer_that_the_library_does_not_reach_is_a_seed_as_any() -> None:
+def test_a_developer_that_the_library_does_not_reach_is_a_known_way_as_any() -> None:
     role = {r["strategy"]: r["role"] for r in _rows("uniform_a2a") if r["direction"] == "forward"}
     assert (role["native"], role["gather_slice"]) == ("developer", "other")
     rows = [r for r in _rows("uniform_a2a", WITHOUT_EXCHANGE) if r["direction"] == "forward"]

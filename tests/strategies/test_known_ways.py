@@ -1,4 +1,4 @@
-"""What the seeds are: collectives, order and bytes as their descriptions say."""
+"""What the known ways are: collectives, order and bytes as their descriptions say."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.program import BOUNDARY, Boundary, Issue, Program, Read
 from overlayccl_core.program.tracing import trace_source
-from tests.seed_cases import case
+from tests.known_cases import case
 
 
 def _trace(problem: str, strategy: str, **at: object) -> Program:

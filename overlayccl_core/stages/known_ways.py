@@ -1,4 +1,4 @@
-"""seed: every strategy of a Problem's library at every Case, forward and backward, traced and proven."""
+"""known_ways: every strategy of a Problem's library at every Case, forward and backward, traced and proven."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.known_ways import KNOWN_WAYS, WayStatus
 from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.seeds import SEEDS, SeedStatus
 
 Row = dict[str, Any]
 _PROGRAM_COLUMNS = (
@@ -32,7 +32,7 @@ _PROGRAM_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seed:
+class KnownWay:
     """A strategy that is listed for a Problem, before it is traced."""
 
     name: str
@@ -41,27 +41,27 @@ class Seed:
 
 
 def main(job: RuleJob) -> None:
-    """Table seeds of one Problem."""
+    """Table known_ways of one Problem."""
     tables = run(load(job.option("deployment")), job.read(CASES), job.read(CAPABILITIES), progress=job.say)
-    job.write({SEEDS: tables["seeds"]})
+    job.write({KNOWN_WAYS: tables["known_ways"]})
 
 
 def run(
     deployment: Deployment, cases: pl.DataFrame, capabilities: pl.DataFrame, progress: Callable[[str], None]
 ) -> dict[str, list[Row]]:
-    """The rows of the `seeds` table: Programs, roles and verdicts; the same for the same input."""
+    """The rows of the `known_ways` table: Programs, roles and verdicts; the same for the same input."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     rows: list[Row] = []
     for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
         for problem in catalog.directions(case):
-            here = list(seed_rows(problem, can, deployment.memory_budget_bytes))
+            here = list(known_way_rows(problem, can, deployment.memory_budget_bytes))
             proven = sum(r["equivalence"] == Outcome.PASS for r in here)
             progress(f"{case.id} {problem.direction.value}: {proven} of {len(here)} strategies proven")
             rows += here
-    return {"seeds": rows}
+    return {"known_ways": rows}
 
 
-def seed_rows(
+def known_way_rows(
     problem: Problem, capabilities: Capabilities | None, memory_budget_bytes: int | None
 ) -> Iterator[Row]:
     """One row for each strategy that is listed for a Problem; a derived one that another Program is, has none.
@@ -75,38 +75,38 @@ def seed_rows(
     def is_legal(program: Program) -> Verdict:
         return legality.check(program, capabilities, memory_budget_bytes)
 
-    for seed in _with_one_developer(problem, seeds_of(problem), is_legal):
+    for way in _with_one_developer(problem, known_ways_of(problem), is_legal):
         head = {
             "case": problem.case.id,
             "direction": problem.direction.value,
-            "strategy": seed.name,
-            "role": seed.role.value,
-            "recipe": seed.recipe.dumps(),
+            "strategy": way.name,
+            "role": way.role.value,
+            "recipe": way.recipe.dumps(),
         }
         try:
-            program = replay(seed.recipe, problem)
+            program = replay(way.recipe, problem)
         except NotApplicable as reason:
             yield head | _without_program(
-                SeedStatus.NOT_APPLICABLE, Outcome.NOT_APPLICABLE, Reason.NOT_APPLICABLE, str(reason)
+                WayStatus.NOT_APPLICABLE, Outcome.NOT_APPLICABLE, Reason.NOT_APPLICABLE, str(reason)
             )
         except Rejected as error:
             yield head | _without_program(
-                SeedStatus.REJECTED, Outcome.FAIL, Reason.NOT_IN_LANGUAGE, str(error)
+                WayStatus.REJECTED, Outcome.FAIL, Reason.NOT_IN_LANGUAGE, str(error)
             )
         else:
-            if seed.role is Role.DERIVED and program.value_digest in known:
+            if way.role is Role.DERIVED and program.value_digest in known:
                 continue
             known.add(program.value_digest)
             legal = is_legal(program)
             proof = None
             if legal.outcome is Outcome.PASS:
-                if seed.role is Role.DEVELOPER:
+                if way.role is Role.DEVELOPER:
                     lossy_bound = equivalence.lossy_bound_of(program, reference)
                 proof = equivalence.prove(program, reference, lossy_bound=lossy_bound)
             yield head | _with_program(program, legal, proof)
 
 
-def seeds_of(problem: Problem) -> list[Seed]:
+def known_ways_of(problem: Problem) -> list[KnownWay]:
     """The library; for a backward, the library of an equal Problem and the transposes, or (where the Problem is not
     linear) its own.
 
@@ -123,7 +123,7 @@ def seeds_of(problem: Problem) -> list[Seed]:
     return [
         *(_library(equal.problem) if equal else ()),
         *(
-            Seed(
+            KnownWay(
                 name=f"simplified_transpose_of_{one.name}",
                 role=Role.OTHER if equal and one.role is not Role.DERIVED else one.role,
                 recipe=Recipe(base=TransposeOf(recipe=one.recipe)),
@@ -133,34 +133,34 @@ def seeds_of(problem: Problem) -> list[Seed]:
     ]
 
 
-def _library(problem: str, name: str = LIBRARY) -> list[Seed]:
-    listed = read_library(catalog.library_source(problem), name).seeds
-    return [Seed(name=name, role=role, recipe=Recipe(base=name)) for name, role in listed]
+def _library(problem: str, name: str = LIBRARY) -> list[KnownWay]:
+    listed = read_library(catalog.library_source(problem), name).strategies
+    return [KnownWay(name=name, role=role, recipe=Recipe(base=name)) for name, role in listed]
 
 
 def _with_one_developer(
-    problem: Problem, seeds: Iterable[Seed], is_legal: Callable[[Program], Verdict]
-) -> Iterator[Seed]:
+    problem: Problem, ways: Iterable[KnownWay], is_legal: Callable[[Program], Verdict]
+) -> Iterator[KnownWay]:
     """The same, the developer's being the first of several that the library can call here, or else the last."""
-    *preferred, last = [seed for seed in seeds if seed.role is Role.DEVELOPER]
-    developer = next((seed for seed in preferred if _runs(seed, problem, is_legal)), last)
-    for seed in seeds:
-        other = seed.role is Role.DEVELOPER and seed is not developer
-        yield replace(seed, role=Role.OTHER) if other else seed
+    *preferred, last = [way for way in ways if way.role is Role.DEVELOPER]
+    developer = next((way for way in preferred if _runs(way, problem, is_legal)), last)
+    for way in ways:
+        other = way.role is Role.DEVELOPER and way is not developer
+        yield replace(way, role=Role.OTHER) if other else way
 
 
-def _runs(seed: Seed, problem: Problem, is_legal: Callable[[Program], Verdict]) -> bool:
+def _runs(way: KnownWay, problem: Problem, is_legal: Callable[[Program], Verdict]) -> bool:
     try:
-        return is_legal(replay(seed.recipe, problem)).passed
+        return is_legal(replay(way.recipe, problem)).passed
     except (NotApplicable, Rejected):
         return False
 
 
-def _without_program(status: SeedStatus, legal: Outcome, reason: Reason, message: str) -> Row:
+def _without_program(status: WayStatus, legal: Outcome, reason: Reason, message: str) -> Row:
     fields = {"status": status, "legality": legal.value, "reason": reason.value, "message": message}
     return fields | dict.fromkeys(_PROGRAM_COLUMNS)
 
 
 def _with_program(program: Program, legal: Verdict, proof: Verdict | None) -> Row:
     judged = judged_columns(program, legal, proof)
-    return {"status": SeedStatus.PROGRAM, "program_json": dumps(program), **judged}
+    return {"status": WayStatus.PROGRAM, "program_json": dumps(program), **judged}

@@ -351,9 +351,9 @@ def _known_ways(name: str, entry: dict) -> Iterator[tuple[Program, Program, floa
     source = loader.source("strategies", name)
     library = read_library(source)
     bound = lossy_bound_of(trace_source(source, library.strategies[0][0], problem), reference)
-    for strategy, _ in library.strategies:
+    for listed, _ in library.strategies:
         try:
-            program = trace_source(source, strategy, problem)
+            program = trace_source(source, listed, problem)
         except NotApplicable:
             continue
         yield program, reference, bound

@@ -43,7 +43,9 @@ rule all:
     input:
         # all of each job, and not one file: what a failed job took with it, or somebody moved away, is made again
         of_jobs("selftest", "probe", "fit"),
-        of_jobs("cases", "known_ways", "price", "shortlist", "bench", "finalists", "choose"),
+        of_jobs(
+            "cases", "known_ways", "price", "shortlist", "bench", "finalists", "choose"
+        ),
         of_jobs("search", search=PIPELINE.searches),
         of_jobs("trial", search=PIPELINE.asking),
         of_jobs("train", "confirm", "deploy", "summary", "report"),

@@ -143,14 +143,27 @@ def stage(rule, compared=(), **told):
     """
 
     def command(wildcards, input, output):
-        here = {name: wildcards[name] for name in ("problem", "model") if name in wildcards.keys()}
+        here = {
+            name: wildcards[name]
+            for name in ("problem", "model")
+            if name in wildcards.keys()
+        }
         options = {"deployment": PIPELINE.deployment_file, **here}
         if "partial" in told:
             options["code"] = code(rule)(wildcards)
         for name, value in told.items():
             options[name] = value(wildcards) if callable(value) else value
-        words = [rule, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
-        return shlex.join([*words, "--inputs", *named(input), "--outputs", *named(output)])
+        words = [
+            rule,
+            *(
+                word
+                for name, value in options.items()
+                for word in (f"--{name}", str(value))
+            ),
+        ]
+        return shlex.join(
+            [*words, "--inputs", *named(input), "--outputs", *named(output)]
+        )
 
     return {"code": code(rule), **dict(compared), **told, "command": command}
 

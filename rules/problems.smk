@@ -12,7 +12,9 @@ use rule light as cases with:
     params:
         **stage(
             "cases",
-            compared={"cases": lambda wildcards: PIPELINE.cases_json(wildcards.problem)},
+            compared={
+                "cases": lambda wildcards: PIPELINE.cases_json(wildcards.problem)
+            },
             settings=lambda wildcards: PIPELINE.settings_of(wildcards.problem),
         ),
     message:

@@ -77,9 +77,7 @@ use rule search as mended_search with:
             for table in ("trials", "candidates", "sketches")
         },
     output:
-        **tables(
-            f"{SEARCH}{MENDED}", "sketches", "candidates", "search_ends", "calls"
-        ),
+        **tables(f"{SEARCH}{MENDED}", "sketches", "candidates", "search_ends", "calls"),
     log:
         f"{LOGS}/search-{{problem}}-{{search}}{MENDED}.log",
     benchmark:

@@ -51,7 +51,7 @@ class Searched:
 
     direction: str
     proven: int
-    seeds: int
+    ways: int
     programs: int
     families: int
     listed: int

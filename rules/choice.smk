@@ -55,7 +55,7 @@ checkpoint finalists:
     params:
         **stage(
             "finalists",
-            trained=lambda wildcards: PIPELINE.trained_json(wildcards.problem),
+            trained_by=lambda wildcards: PIPELINE.trained_json(wildcards.problem),
         ),
     message:
         "Comparing predicted with measured times of {wildcards.problem}, and naming finalists"
@@ -96,7 +96,7 @@ checkpoint choose:
                 ),
                 **RANKS_OF,
             },
-            trained=lambda wildcards: PIPELINE.trained_json(
+            trained_by=lambda wildcards: PIPELINE.trained_json(
                 *PIPELINE.chosen_with(wildcards.problem)
             ),
         ),

@@ -130,13 +130,13 @@ def launches_below(folder=TREE):
     return lambda wildcards: f"{folder.format(**wildcards)}/.partial"
 
 
-def code(rule):
+def code(of):
     """The digest of a rule's code, for the Problem, the model and the search of its wildcards."""
     names = ("problem", "model", "search")
-    return lambda wildcards: PIPELINE.code(rule, **{n: wildcards.get(n) for n in names})
+    return lambda wildcards: PIPELINE.code(of, **{n: wildcards.get(n) for n in names})
 
 
-def stage(rule, compared=(), **told):
+def stage(of, compared=(), **told):
     """The parameters of a job: the digest of its code, all that its command is told, and `command`, which tells it.
 
     compared: more of them, which no command reads. The job runs again where one of these differs.
@@ -150,11 +150,11 @@ def stage(rule, compared=(), **told):
         }
         options = {"deployment": PIPELINE.deployment_file, **here}
         if "partial" in told:
-            options["code"] = code(rule)(wildcards)
+            options["code"] = code(of)(wildcards)
         for name, value in told.items():
             options[name] = value(wildcards) if callable(value) else value
         words = [
-            rule,
+            of,
             *(
                 word
                 for name, value in options.items()
@@ -165,7 +165,7 @@ def stage(rule, compared=(), **told):
             [*words, "--inputs", *named(input), "--outputs", *named(output)]
         )
 
-    return {"code": code(rule), **dict(compared), **told, "command": command}
+    return {"code": code(of), **dict(compared), **told, "command": command}
 
 
 def named(files):

@@ -15,8 +15,8 @@ class ArmName(StrEnum):
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
     HAND_BUNDLED = "hand_bundled"
-    BEST_KNOWN = (
-        "best_known"  # the strategy of the library that was fastest in the bench: people wrote it, too
+    BEST_KNOWN_WAY = (
+        "best_known_way"  # the strategy of the library that was fastest in the bench: people wrote it, too
     )
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
@@ -28,7 +28,7 @@ class ArmName(StrEnum):
 BASELINES = (ArmName.DEVELOPER, ArmName.SINGLE_GRAPH, ArmName.HAND_BUNDLED)
 NEEDS_NO_SEARCH = (  # by what they are: a finalist may be a known way's Program, too
     *BASELINES,
-    ArmName.BEST_KNOWN,
+    ArmName.BEST_KNOWN_WAY,
 )
 FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
 OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # those that have a Program of their own at a Case, plainest first
@@ -37,7 +37,7 @@ _MEANING: dict[str, str] = {
     ArmName.DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
     ArmName.SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
     ArmName.HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
-    ArmName.BEST_KNOWN: "of all strategies that people wrote, the fastest in the bench",
+    ArmName.BEST_KNOWN_WAY: "of all strategies that people wrote, the fastest in the bench",
     ArmName.FINALIST_1: "the fastest in the bench of all proven candidates",
     ArmName.FINALIST_2: "the second fastest in the bench",
     ArmName.FINALIST_OVERLAP: "the fastest with calls to hide behind computation, which a bench has none of",

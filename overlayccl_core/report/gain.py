@@ -16,7 +16,7 @@ from overlayccl_core.report.worth import Worth
 BY_HAND: dict[str, str] = {
     ArmName.SINGLE_GRAPH: "schedule",
     ArmName.HAND_BUNDLED: "merging calls",
-    ArmName.BEST_KNOWN: "another strategy",
+    ArmName.BEST_KNOWN_WAY: "another strategy",
 }  # in the order of the way, and what is new
 SEARCH = "search"
 

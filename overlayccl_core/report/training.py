@@ -40,7 +40,7 @@ INKS: dict[str, Ink] = {
     ArmName.DEVELOPER: Ink.ORANGE,
     ArmName.SINGLE_GRAPH: Ink.YELLOW,
     ArmName.HAND_BUNDLED: Ink.PURPLE,
-    ArmName.BEST_KNOWN: Ink.GREEN,
+    ArmName.BEST_KNOWN_WAY: Ink.GREEN,
     ArmName.FINALIST_1: Ink.BLUE,
     ArmName.FINALIST_2: Ink.SKY,
     ArmName.FINALIST_OVERLAP: Ink.TEXT,

@@ -87,7 +87,7 @@ def main(job: RuleJob) -> None:
         job.problem,
         deployment.library,
         tables,
-        json.loads(job.option("trained")),
+        json.loads(job.option("trained_by")),
         printer=printer_of(deployment),
         progress=job.say,
     )

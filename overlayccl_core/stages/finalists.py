@@ -45,7 +45,7 @@ def main(job: RuleJob) -> None:
         job.read(PRICES),
         job.read_all(CANDIDATES),
         job.read(PROBES),
-        json.loads(job.option("trained")),
+        json.loads(job.option("trained_by")),
         progress=job.say,
     )
     job.write({FINALISTS: tables["finalists"], FIDELITY: tables["fidelity"]})
@@ -95,7 +95,7 @@ def _arms(
 ) -> list[tuple[ArmName, Benched]]:
     """(arm, candidate): at most one of each arm."""
     arms = [(arm, one) for arm in BASELINES for one in shortlisted if arm in one.why and not one.failed]
-    arms += [(ArmName.BEST_KNOWN, one) for one in best if one.known and not one.lossy][:1]
+    arms += [(ArmName.BEST_KNOWN_WAY, one) for one in best if one.known and not one.lossy][:1]
     arms += zip((ArmName.FINALIST_1, ArmName.FINALIST_2), best, strict=False)
     if in_a_step and not any(overlaps(one.program) for one in best[:2]):
         arms += [(ArmName.FINALIST_OVERLAP, one) for one in best[2:] if overlaps(one.program)][:1]

@@ -121,7 +121,7 @@ def test_a_bench_is_of_its_shortlist(folder: Path) -> None:
 STEPS = StepSettings(seconds=1.0, minimum_steps=2, maximum_steps=8, loss_steps=3, loss_seeds=(0, 1))
 ARMS = tuple(
     Arm(name=name, microbatches=1, purposes=(Purpose.TIMED, Purpose.QUIET, Purpose.LOSS))
-    for name in ("developer", "best_known", "finalist_1", "finalist_2")
+    for name in ("developer", "best_known_way", "finalist_1", "finalist_2")
 )
 
 
@@ -162,12 +162,12 @@ def of(arm: str, launch: int) -> Callable[[Any], bool]:
 
 def test_every_arm_is_in_every_launch() -> None:
     assert not odd(launches())
-    for arm, launch in (("best_known", 0), ("best_known", 2)):
+    for arm, launch in (("best_known_way", 0), ("best_known_way", 2)):
         found = odd([row for row in launches() if not of(arm, launch)(row)])
         assert any(f"no row of 1 {arm} {launch} " in why for why in found), found
     assert odd([row for row in launches() if row["launch"] != 1])
     assert odd([row for row in launches() if row["purpose"] != "quiet"])
-    assert odd([*launches(), row("best_known", 3)])
+    assert odd([*launches(), row("best_known_way", 3)])
 
 
 def test_what_was_left_behind_is_in_the_first_launches_alone() -> None:
@@ -187,11 +187,11 @@ def test_what_later_launches_say_leaves_nothing_behind() -> None:
 
 
 def test_what_failed_is_in_no_later_launch_and_has_a_row_that_says_so() -> None:
-    failed = {**row("best_known", 1), "status": "crashed", "steps_us": []}
-    without = [row for row in launches() if row["arm"] != "best_known" or not row["launch"]]
+    failed = {**row("best_known_way", 1), "status": "crashed", "steps_us": []}
+    without = [row for row in launches() if row["arm"] != "best_known_way" or not row["launch"]]
     assert not odd([*without, failed])
     assert odd(without)
-    again = [row for row in launches() if row["arm"] != "best_known" or row["launch"] < 2]
+    again = [row for row in launches() if row["arm"] != "best_known_way" or row["launch"] < 2]
     assert not odd([*again, failed])  # the launch was repeated, it failed there, and the first one is kept
     assert odd([*launches(), failed])
 
@@ -220,7 +220,9 @@ def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
     flow: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A baseline that failed before it was timed is in no row: it may be honest, and is said."""
-    wanted = [one for one in flow.ready.iter_rows(named=True) if one["arm"] in ("developer", "best_known")]
+    wanted = [
+        one for one in flow.ready.iter_rows(named=True) if one["arm"] in ("developer", "best_known_way")
+    ]
     wanted.append({**wanted[0], "arm": "deployed"})
     monkeypatch.setattr(of_confirm.confirm, "looked_at", lambda _: [(one, True) for one in wanted])
     names = ("case", "direction", "arm", "candidate")
@@ -240,8 +242,8 @@ def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
         return [(one.open, one.message) for one in of_confirm._alone(told, {"tp_mlp": None})]  # type: ignore[dict-item]
 
     assert found(timed) == []
-    for arm, is_open in (("deployed", False), ("developer", False), ("best_known", True)):
+    for arm, is_open in (("deployed", False), ("developer", False), ("best_known_way", True)):
         lost = [one for one in timed if one["arm"] != arm]
         assert [one for one, _ in found(lost)] == [is_open] * sum(one["arm"] == arm for one in wanted)
-    once = [one for one in timed if one["arm"] != "best_known" or not one["launch"]]
+    once = [one for one in timed if one["arm"] != "best_known_way" or not one["launch"]]
     assert all(not is_open and "1 launches, where 2" in why for is_open, why in found(once)) and found(once)

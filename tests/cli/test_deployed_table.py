@@ -41,8 +41,8 @@ def lines(text: str, beginning: str) -> list[str]:
 def test_a_model_begins_with_its_warnings_then_what_is_deployed_then_every_way() -> None:
     told = worth(
         deployed(1),
-        instead(1, "best_known", 0.9, 0.85, 0.95),
-        beside(1, "hand_bundled", 0.9, 0.85, 0.95, ran_as="best_known"),
+        instead(1, "best_known_way", 0.9, 0.85, 0.95),
+        beside(1, "hand_bundled", 0.9, 0.85, 0.95, ran_as="best_known_way"),
         beside(8, "developer", 8.0, 7.0, 9.0),
         beside(8, "deployed", 1.2, 1.1, 1.3, ran_as="hand_bundled"),
     )
@@ -71,7 +71,7 @@ def test_an_arm_of_unknown_memory_has_a_row() -> None:
 def test_many_arms_stay_inside_100_columns() -> None:
     same = [
         beside(2, arm, 1.2, 1.1, 1.3, ran_as="developer")
-        for arm in ("single_graph", "hand_bundled", "best_known")
+        for arm in ("single_graph", "hand_bundled", "best_known_way")
     ]
     text = printed(model_parts([worth(deployed(), rival(2, "developer", 12.345, 10.0, 15.0), *same)]))
     assert max(map(len, text.splitlines())) <= 100
@@ -87,7 +87,7 @@ def test_the_gain_is_over_the_best_known_way_and_never_over_single_calls() -> No
 
 
 def test_of_a_known_way_no_number_stands_that_reads_as_a_find() -> None:
-    text = cases({"arm": "best_known", "use": "known"}).partition(LEGEND)[0]
+    text = cases({"arm": "best_known_way", "use": "known"}).partition(LEGEND)[0]
     assert "no search needed" in text and "1.21" not in text and "faster" not in text
 
 

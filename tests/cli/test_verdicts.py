@@ -33,7 +33,7 @@ def test_where_something_else_is_faster_the_answer_is_no_and_names_it() -> None:
 
 def test_a_known_way_is_no_gain_over_known_ways() -> None:
     told = shown(
-        deployed(1, ran_as="best_known", needs_search=False), rival(1, "hand_bundled", 1.3, 1.2, 1.4)
+        deployed(1, ran_as="best_known_way", needs_search=False), rival(1, "hand_bundled", 1.3, 1.2, 1.4)
     )
     assert told.startswith("nano YES, known way") and told.endswith("no search needed")
 

@@ -234,7 +234,7 @@ def chosen(root: Path, folder: Path) -> Path:
     write(BENCH, timed, tables / "bench.parquet")
     ring = next(way for way in programs if way["strategy"] == "permute_ring")
     known = {key: ring[key] for key in (*KEY, "recipe", "numerics", "program", "value_digest")}
-    choice = row(CHOICE, **known, candidate="permute_ring", arm="best_known")
+    choice = row(CHOICE, **known, candidate="permute_ring", arm="best_known_way")
     write(CHOICE, [choice], tables / "choice.parquet")
     place = {key: ring[key] for key in KEY}
     why = row(VERDICTS, **place, gate="choice", outcome="pass", message="faster than all that is plainer")

@@ -61,7 +61,7 @@ def archive(place: Path, *worths: Worth) -> paper.Archive:
 
 def found(*gain: float) -> Worth:
     """A search found what is deployed, beside best known way at M = 1."""
-    return worth(deployed(), rival(1, "best_known", *gain))
+    return worth(deployed(), rival(1, "best_known_way", *gain))
 
 
 def test_what_a_search_found_and_is_not_faster_is_named(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_a_search_found_and_is_not_faster_is_named(tmp_path: Path) -> None:
 def test_what_is_faster_or_what_people_write_is_not_named_so(tmp_path: Path) -> None:
     by_hand = worth(
         deployed(ran_as="hand_bundled", needs_search=False),
-        rival(1, "best_known", 0.93, 0.85, 1.0),
+        rival(1, "best_known_way", 0.93, 0.85, 1.0),
         chosen="hand_bundled",
     )
     for one in (found(1.3, 1.2, 1.4), by_hand):

@@ -19,7 +19,7 @@ from tests.fake_timings import FINGERPRINT
 from tests.stages.training import train_tables
 
 CASES = {1: "tp_mlp/whole", 8: "tp_mlp/split"}
-PROGRAMS = {"developer": "dev", "hand_bundled": "merged", "best_known": "copies", "finalist_1": "ring"}
+PROGRAMS = {"developer": "dev", "hand_bundled": "merged", "best_known_way": "copies", "finalist_1": "ring"}
 NAMES = {"ring": "found-1a2b3c4d"}  # a search found it; of all others the name of the known way
 TRAINED = {1: "finalist_1", 8: "finalist_1"}
 Speeds = Mapping[int, Mapping[str, float]]
@@ -28,14 +28,14 @@ QUICK: Speeds = {
     1: {
         "developer": 1680.0,
         "hand_bundled": 1700.0,
-        "best_known": 1320.0,
+        "best_known_way": 1320.0,
         "finalist_1": 1210.0,
         "deployed": 1215.0,
     },
     8: {
         "developer": 9000.0,
         "hand_bundled": 2500.0,
-        "best_known": 2200.0,
+        "best_known_way": 2200.0,
         "finalist_1": 2000.0,
         "deployed": 2010.0,
     },
@@ -102,7 +102,7 @@ def headline(
 def test_what_needs_no_search_is_the_rival_at_whatever_split(tmp_path: Path) -> None:
     deployed, rival, frame = headline(tmp_path)
     assert (deployed["arm"], deployed["microbatches"], deployed["needs_search"]) == ("deployed", 1, True)
-    assert rival is not None and (rival["arm"], rival["microbatches"]) == ("best_known", 1)
+    assert rival is not None and (rival["arm"], rival["microbatches"]) == ("best_known_way", 1)
     assert rival["slower"] == pytest.approx(1320 / 1215, rel=0.02)
     assert rival["slower_low"] < rival["slower"] < rival["slower_high"]
     split = frame.filter(arm="developer", microbatches=8).row(0, named=True)
@@ -118,7 +118,7 @@ def test_within_noise_the_batch_is_split_into_fewer(tmp_path: Path) -> None:
 
 def test_not_splitting_by_the_developers_calls_is_a_rival_of_a_split_that_is_deployed(tmp_path: Path) -> None:
     """The split arms hold the activations of all microbatches: not to split takes no more memory."""
-    whole = {**QUICK[1], "finalist_1": 2500.0, "deployed": 2500.0, "best_known": 2400.0}
+    whole = {**QUICK[1], "finalist_1": 2500.0, "deployed": 2500.0, "best_known_way": 2400.0}
     deployed, rival, _ = headline(tmp_path, {1: whole, 8: QUICK[8]})
     assert deployed["microbatches"] == 8
     assert rival is not None and (rival["arm"], rival["microbatches"]) == ("developer", 1)
@@ -129,11 +129,11 @@ def test_what_holds_more_memory_is_no_rival(tmp_path: Path) -> None:
     whole = {**QUICK[1], "finalist_1": 2500.0, "deployed": 2500.0}
     deployed, rival, _ = headline(tmp_path, {1: whole, 8: QUICK[8]}, held={1: 20 * MIB, 8: 13 * MIB})
     assert deployed["microbatches"] == 8
-    assert rival is not None and (rival["arm"], rival["microbatches"]) == ("best_known", 8)
+    assert rival is not None and (rival["arm"], rival["microbatches"]) == ("best_known_way", 8)
 
 
 def test_what_holds_nobody_knows_how_much_is_no_rival(tmp_path: Path) -> None:
-    unknown = {(1, "best_known"): {"peak_memory_bytes": None}}
+    unknown = {(1, "best_known_way"): {"peak_memory_bytes": None}}
     _, rival, _ = headline(tmp_path, more=unknown)
     assert rival is not None and (rival["arm"], rival["microbatches"]) == ("developer", 1)
 
@@ -148,8 +148,8 @@ def test_the_split_is_chosen_by_training_and_reported_by_the_launches_after_it(t
 
 def test_a_strategy_that_people_wrote_is_no_find_and_its_twin_no_rival(tmp_path: Path) -> None:
     deployed, rival, frame = headline(tmp_path, deployed="copies")
-    assert (deployed["ran_as"], deployed["needs_search"]) == ("best_known", False)
-    assert rival is not None and (rival["arm"], rival["microbatches"]) != ("best_known", 1)
+    assert (deployed["ran_as"], deployed["needs_search"]) == ("best_known_way", False)
+    assert rival is not None and (rival["arm"], rival["microbatches"]) != ("best_known_way", 1)
     finds = frame.filter("needs_search")
     assert set(finds["arm"]) == {"finalist_1"}
 
@@ -161,7 +161,7 @@ def test_a_finalist_that_people_wrote_is_no_find(tmp_path: Path, monkeypatch: py
     assert (deployed["ran_as"], deployed["needs_search"]) == ("finalist_1", False)
     assert not frame["needs_search"].any()
     assert (
-        rival is not None and rival["arm"] == "best_known"
+        rival is not None and rival["arm"] == "best_known_way"
     )  # finalist_1 has the Programs of what is deployed
 
 
@@ -198,9 +198,9 @@ def test_what_was_chosen_stands_where_no_rival_is_faster_beyond_noise(tmp_path: 
 
 def test_a_program_that_is_faster_takes_the_place(tmp_path: Path) -> None:
     slower = {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]}
-    assert replaced(tmp_path, slower) == ("best_known", {1: "best_known"})
+    assert replaced(tmp_path, slower) == ("best_known_way", {1: "best_known_way"})
     _, _, frame = headline(tmp_path, QUICK, slower)
-    assert frame.filter(part="instead").select("microbatches", "arm").rows() == [(1, "best_known")]
+    assert frame.filter(part="instead").select("microbatches", "arm").rows() == [(1, "best_known_way")]
     assert frame.filter(part="rival").is_empty()
 
 
@@ -216,7 +216,7 @@ def test_at_another_count_rivals_of_that_count_take_the_place(tmp_path: Path) ->
 
 def test_a_rival_at_another_count_takes_its_own_place_there(tmp_path: Path) -> None:
     """Not to split is faster: what is chosen at 8 stands where somebody has to split."""
-    whole = {**QUICK[1], "finalist_1": 2500.0, "deployed": 2500.0, "best_known": 2400.0}
+    whole = {**QUICK[1], "finalist_1": 2500.0, "deployed": 2500.0, "best_known_way": 2400.0}
     speeds = {1: whole, 8: QUICK[8]}
     assert replaced(tmp_path, speeds, speeds) == ("developer", {1: "developer"})
 
@@ -250,13 +250,15 @@ def alone(**us: float) -> Passes:
 
 def test_what_a_file_asks_before_a_call_is_told_and_decides_no_place() -> None:
     """The file takes three times its module's time; any Program in its place would ask the same."""
-    found = alone(developer=2000, best_known=1500, finalist_1=1400, deployed=4200)
+    found = alone(developer=2000, best_known_way=1500, finalist_1=1400, deployed=4200)
     assert found.instead is None and found.of_module is not None and found.of_module.slower
-    assert set(found.gains) == {"developer", "best_known"} and found.gains["best_known"].slower
+    assert set(found.gains) == {"developer", "best_known_way"} and found.gains["best_known_way"].slower
 
 
 def test_a_place_is_taken_by_what_is_faster_than_the_module_of_what_was_chosen() -> None:
-    assert alone(developer=2000, best_known=1500, finalist_1=1900, deployed=1900).instead == "best_known"
+    assert (
+        alone(developer=2000, best_known_way=1500, finalist_1=1900, deployed=1900).instead == "best_known_way"
+    )
     assert alone(developer=1500, deployed=1900).instead == "developer"  # no module: the file stands for it
     assert alone(developer=1500).instead is None
 
@@ -297,13 +299,13 @@ def headlined(folder: Path, after: Speeds) -> Headline:
 
 
 def test_a_verdict_takes_all_cases_of_its_step_or_none(tmp_path: Path) -> None:
-    """At the other count what was chosen stands, and both share b/1: no step ran what was chosen and best_known."""
+    """At the other count what was chosen stands, and both share b/1: no step ran both."""
     one = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
     shared = {"a/1": "nano m1", "b/1": "nano m1, nano m8", "a/8": "nano m8", "c/1": None}
     assert taken({"nano": one}, listed(shared)) == {}
     assert taken({"nano": one}, listed({**shared, "b/1": "nano m1"})) == {
-        "a/1": "best_known",
-        "b/1": "best_known",
+        "a/1": "best_known_way",
+        "b/1": "best_known_way",
     }
 
 
@@ -318,7 +320,7 @@ def test_a_shared_case_where_the_rival_has_the_program_of_what_was_chosen_parts_
 ) -> None:
     one = headlined(tmp_path, {1: {**QUICK[1], "deployed": 1500.0}, 8: QUICK[8]})
     shared = {"a/1": "nano m1", "b/1": "nano m1, nano m8", "a/8": "nano m8"}
-    assert taken({"nano": one}, listed(shared, same={"b/1": "best_known"})) == {"a/1": "best_known"}
+    assert taken({"nano": one}, listed(shared, same={"b/1": "best_known_way"})) == {"a/1": "best_known_way"}
 
 
 def test_an_arm_of_one_problem_has_the_developers_program_at_cases_of_others() -> None:
@@ -337,8 +339,8 @@ def test_a_step_that_gives_up_may_make_another_give_up(tmp_path: Path) -> None:
     )
     cases = {"a": "nano m1", "b": "nano m1, x m1", "c": "x m1, y m1", "d": "z m1"}
     of = {"nano": slower, "x": slower, "y": stands, "z": slower}
-    assert taken(of, listed(cases)) == {"d": "best_known"}
-    assert taken({**of, "y": slower}, listed(cases)) == dict.fromkeys("abcd", "best_known")
+    assert taken(of, listed(cases)) == {"d": "best_known_way"}
+    assert taken({**of, "y": slower}, listed(cases)) == dict.fromkeys("abcd", "best_known_way")
 
 
 def test_a_case_of_what_stands_is_not_taken_by_the_verdict_of_another_count(tmp_path: Path) -> None:
@@ -355,7 +357,7 @@ def test_a_case_that_two_models_share_is_taken_only_by_what_both_say(tmp_path: P
     ddp = headlined(tmp_path, {1: {**QUICK[1], "ddp_25": 1000.0}, 8: QUICK[8]})
     stands = headlined(tmp_path, QUICK)
     cases = {"both": "nano m1, other m1", "mine": "nano m1", "theirs": "other m1"}
-    assert taken({"nano": known, "other": known}, listed(cases)) == dict.fromkeys(cases, "best_known")
+    assert taken({"nano": known, "other": known}, listed(cases)) == dict.fromkeys(cases, "best_known_way")
     for other in (ddp, stands):
         assert taken({"nano": known, "other": other}, listed(cases)) == {}
 

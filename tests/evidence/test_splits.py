@@ -24,14 +24,14 @@ def test_at_the_count_that_is_deployed_all_that_needs_no_search_and_what_was_cho
     assert confirmed_arms(tmp_path)[1] == {
         "developer",
         "hand_bundled",
-        "best_known",
+        "best_known_way",
         "finalist_1",
     }
 
 
 def test_at_another_count_what_is_fastest_there(tmp_path: Path) -> None:
     """It holds more memory, and developer alone is fastest where the batch is not split."""
-    assert confirmed_arms(tmp_path)[8] == {"best_known"}
+    assert confirmed_arms(tmp_path)[8] == {"best_known_way"}
 
 
 def test_developers_calls_where_they_alone_are_fastest_and_the_two_rivals_at_another_count(
@@ -39,23 +39,27 @@ def test_developers_calls_where_they_alone_are_fastest_and_the_two_rivals_at_ano
 ) -> None:
     """Split into 8 is deployed; not to split takes less memory. developer is third there, and listed."""
     whole = {**QUICK[1], "finalist_1": 2500.0, "hand_bundled": 1400.0}
-    assert confirmed_arms(tmp_path, {1: whole, 8: QUICK[8]})[1] == {"best_known", "hand_bundled", "developer"}
+    assert confirmed_arms(tmp_path, {1: whole, 8: QUICK[8]})[1] == {
+        "best_known_way",
+        "hand_bundled",
+        "developer",
+    }
 
 
 def test_what_takes_more_memory_is_timed_again_only_if_it_is_the_fastest_of_all(tmp_path: Path) -> None:
     whole = {**QUICK[1], "finalist_1": 2500.0}
     held = {1: 20 * MIB, 8: 13 * MIB}
-    assert confirmed_arms(tmp_path, {1: whole, 8: QUICK[8]}, held=held)[1] == {"best_known", "developer"}
+    assert confirmed_arms(tmp_path, {1: whole, 8: QUICK[8]}, held=held)[1] == {"best_known_way", "developer"}
 
 
 def test_what_holds_least_is_timed_again_however_slow_it_is(tmp_path: Path) -> None:
     """developer's split into 8 is the slowest of all."""
     lean = {(8, "developer"): {"peak_memory_bytes": 4 * MIB}}
-    assert confirmed_arms(tmp_path, more=lean)[8] == {"best_known", "developer"}
+    assert confirmed_arms(tmp_path, more=lean)[8] == {"best_known_way", "developer"}
 
 
 def test_what_nobody_chose_is_all_timed_again(tmp_path: Path) -> None:
-    plain = {"developer", "hand_bundled", "best_known"}
+    plain = {"developer", "hand_bundled", "best_known_way"}
     assert confirmed_arms(tmp_path, chosen={}) == {1: plain, 8: plain}
     assert beside({4: "developer"}, []) == {4: []}  # nothing was trained
 
@@ -66,26 +70,26 @@ def test_the_frameworks_own_is_beside_it_by_the_same_rule(tmp_path: Path) -> Non
     assert (
         "ddp_1" in arms[1] and "ddp_25" not in arms[1]
     )  # of the framework's the fastest, where it is no rival
-    assert arms[8] == {"best_known"}
+    assert arms[8] == {"best_known_way"}
 
 
 def test_of_arms_with_the_same_programs_the_plainest_is_a_rival(tmp_path: Path) -> None:
     steps, stamps = tables(tmp_path, QUICK, deployed="copies")
     trained = splits_of("nano", steps, stamps)
-    chosen = chosen_split({1: "best_known", 8: "best_known"}, trained)
-    assert chosen is not None and (chosen.arm, chosen.microbatches) == ("best_known", 1)
+    chosen = chosen_split({1: "best_known_way", 8: "best_known_way"}, trained)
+    assert chosen is not None and (chosen.arm, chosen.microbatches) == ("best_known_way", 1)
     rivals = [(one.arm, one.microbatches) for one in rivals_of(chosen, trained)]
-    assert ("best_known", 1) not in rivals and ("deployed", 1) not in rivals
+    assert ("best_known_way", 1) not in rivals and ("deployed", 1) not in rivals
     assert rivals[:2] == [("developer", 1), ("hand_bundled", 1)]
 
 
 def test_a_deployed_file_with_a_plain_program_is_known_by_what_training_ran(tmp_path: Path) -> None:
     """At another count than the deployed one, the plain arm itself is not timed again."""
     steps, stamps = tables(tmp_path, {8: QUICK[8]}, deployed="merged", held={8: 13 * MIB})
-    again = {"best_known", "deployed"}
+    again = {"best_known_way", "deployed"}
     few = (frame.filter(pl.col("arm").is_in(again)) for frame in (steps, stamps))
     named = {one.arm: (one.ran_as, one.needs_search) for one in splits_of("nano", *few, plain=stamps)}
-    assert named == {"best_known": ("best_known", False), "deployed": ("hand_bundled", False)}
+    assert named == {"best_known_way": ("best_known_way", False), "deployed": ("hand_bundled", False)}
 
 
 def test_cases_that_were_chosen_as_several_arms_count_as_the_least_plain() -> None:
@@ -94,7 +98,7 @@ def test_cases_that_were_chosen_as_several_arms_count_as_the_least_plain() -> No
         for arm, trained in (
             ("developer", "nano m1, nano m8"),
             ("finalist_1", "nano m8, other m2"),
-            ("best_known", None),
+            ("best_known_way", None),
         )
     ]
     assert chosen_as("nano", choices) == {1: "developer", 8: "finalist_1"}

@@ -47,8 +47,8 @@ def reasons(choice: Choice) -> list[Reason]:
 
 
 def test_each_rung_has_to_be_faster_beyond_noise_than_what_is_chosen_so_far() -> None:
-    arms = [DEVELOPER, *map(contender, ("hand_bundled", "best_known", "finalist_1"))]
-    us = {"developer": 4000.0, "hand_bundled": 1500.0, "best_known": 1480.0, "finalist_1": 1000.0}
+    arms = [DEVELOPER, *map(contender, ("hand_bundled", "best_known_way", "finalist_1"))]
+    us = {"developer": 4000.0, "hand_bundled": 1500.0, "best_known_way": 1480.0, "finalist_1": 1000.0}
     choice = decided(arms, us)
     assert choice.chosen.arm == "finalist_1"
     assert reasons(choice) == [Reason.SURPASSED, Reason.SURPASSED, Reason.NOT_FASTER, Reason.OK]
@@ -57,10 +57,10 @@ def test_each_rung_has_to_be_faster_beyond_noise_than_what_is_chosen_so_far() ->
 
 
 def test_within_noise_the_plainer_one_is_taken_however_fast_the_median_looks() -> None:
-    arms = [DEVELOPER, contender("best_known"), contender("finalist_1")]
-    us = {"developer": 4000.0, "best_known": 1190.0, "finalist_1": 1000.0}
+    arms = [DEVELOPER, contender("best_known_way"), contender("finalist_1")]
+    us = {"developer": 4000.0, "best_known_way": 1190.0, "finalist_1": 1000.0}
     choice = decided(arms, us, noise=0.25)  # 1.19 (0.89..1.49)
-    assert choice.chosen.arm == "best_known"
+    assert choice.chosen.arm == "best_known_way"
     assert "finalist_1 (finalist_1's): 1.19 (0.89..1.49) times as fast as" in choice.reason
     assert "not faster beyond noise" in choice.reason
 
@@ -120,12 +120,12 @@ def test_every_model_that_has_the_case_must_pass_and_none_may_be_slower() -> Non
 
 
 def test_the_same_program_contends_once_as_the_plainest() -> None:
-    us = {"developer": 4000.0, "hand_bundled": 1000.0, "best_known": 900.0, "finalist_1": 900.0}
+    us = {"developer": 4000.0, "hand_bundled": 1000.0, "best_known_way": 900.0, "finalist_1": 900.0}
     same = {"candidate": "hand_bundled's", "timed_as": ("hand_bundled",)}
     arms = [
         DEVELOPER,
         contender("hand_bundled"),
-        contender("best_known", **same),
+        contender("best_known_way", **same),
         contender("finalist_1", **same),
     ]
     choice = decided(arms, us)

@@ -16,7 +16,7 @@ from overlayccl_core.program.library import Role
 
 
 def test_arms_stand_from_the_plainest_on() -> None:
-    assert OF_A_CASE[:4] == ("developer", "single_graph", "hand_bundled", "best_known")
+    assert OF_A_CASE[:4] == ("developer", "single_graph", "hand_bundled", "best_known_way")
     assert set(OF_A_CASE[4:]) == set(FINALISTS)
 
 
@@ -32,7 +32,7 @@ def test_arms_have_words_for_people() -> None:
 
 
 def test_of_several_arms_the_least_plain_one_counts() -> None:
-    assert least_plain(["finalist_1", "developer", "finalist_2", "best_known"]) == "finalist_2"
+    assert least_plain(["finalist_1", "developer", "finalist_2", "best_known_way"]) == "finalist_2"
 
 
 def test_a_finalist_that_a_case_lacks_is_its_first_one() -> None:

@@ -6,7 +6,7 @@ from overlayccl_core.report.gain import Change, changes
 from tests.report.fixture_rows import Row
 from tests.report.test_worth import beside, deployed, worth
 
-HAND = {"developer": 9.0, "single_graph": 6.0, "hand_bundled": 2.0, "best_known": 1.5}
+HAND = {"developer": 9.0, "single_graph": 6.0, "hand_bundled": 2.0, "best_known_way": 1.5}
 
 
 def by_hand(microbatches: int = 2, **without: float) -> list[Row]:

@@ -14,7 +14,7 @@ def test_the_frontier_is_what_needs_no_search_and_is_beaten_by_nothing_with_as_l
         beside(8, "developer", 8.0, peak_memory_bytes=2 * MIB),
         beside(8, "single_graph", 6.0, peak_memory_bytes=2 * MIB),
         beside(2, "single_graph", 7.0, peak_memory_bytes=5 * MIB),
-        rival(1, "best_known", 1.3, peak_memory_bytes=11 * MIB),
+        rival(1, "best_known_way", 1.3, peak_memory_bytes=11 * MIB),
         beside(1, "finalist_1", 1.1, needs_search=True, peak_memory_bytes=9 * MIB),
         beside(1, "deployed", 1.2, ran_as="hand_bundled", peak_memory_bytes=9 * MIB),
         beside(1, "ddp_4", 1.2, peak_memory_bytes=None),
@@ -25,8 +25,8 @@ def test_the_frontier_is_what_needs_no_search_and_is_beaten_by_nothing_with_as_l
 def test_every_way_has_a_mark_with_its_figures_in_the_shape_of_its_part() -> None:
     told = worth(
         deployed(),
-        rival(1, "best_known", 1.3),
-        beside(1, "hand_bundled", 1.3, ran_as="best_known"),
+        rival(1, "best_known_way", 1.3),
+        beside(1, "hand_bundled", 1.3, ran_as="best_known_way"),
         beside(8, "developer", 8.0, peak_memory_bytes=2 * MIB),
         beside(2, "finalist_1", 0.99, needs_search=True),
         beside(2, "finalist_2", 1.1, needs_search=True),

@@ -47,7 +47,7 @@ SPLITS = [
     for arm, part, slower in (
         ("deployed", "deployed", 1.0),
         ("developer", "beside", 2.0),
-        ("best_known", "rival", 1.5),
+        ("best_known_way", "rival", 1.5),
     )
 ]
 PROBES = [
@@ -73,7 +73,7 @@ PRICES = {
     ],
     "other": [priced(B, "first", "x", 60.0)],
 }
-WORTH = [("m", 1, "best_known", "rival", 1.5, 1.4, 1.6), ("m", 1, "developer", "beside", 2.0, 1.9, 2.1)]
+WORTH = [("m", 1, "best_known_way", "rival", 1.5, 1.4, 1.6), ("m", 1, "developer", "beside", 2.0, 1.9, 2.1)]
 RIGHTNESS = [  # |11/10 - 1|, |30/15 - 1|, |11/11 - 1|; |60/40 - 1|
     ("one", 2, 0.1, 1.0),
     ("other", 1, 0.5, 0.5),

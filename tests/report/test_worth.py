@@ -57,7 +57,7 @@ def worth(
 def test_what_is_deployed_stands_first_with_its_gain_over_the_rival_and_over_developer() -> None:
     told = worth(
         deployed(),
-        rival(1, "best_known", 1.3, 1.2, 1.4, peak_memory_bytes=11 * 2**20),
+        rival(1, "best_known_way", 1.3, 1.2, 1.4, peak_memory_bytes=11 * 2**20),
         beside(2, "developer", 4.0, 3.9, 4.2),
         beside(1, "developer", 1.5, 1.45, 1.6),
         beside(8, "developer", 8.0, 7.0, 9.0),
@@ -142,7 +142,9 @@ def test_the_frameworks_own_is_to_be_kept_and_no_module_claims_the_place() -> No
 
 
 def test_what_takes_the_place_at_another_count_is_said_as_that_after_all_of_what_is_deployed() -> None:
-    told = worth(deployed(), rival(2, "best_known", 1.1, 0.9, 1.3), replaced={8: "ddp_25", 1: "best_known"})
+    told = worth(
+        deployed(), rival(2, "best_known_way", 1.1, 0.9, 1.3), replaced={8: "ddp_25", 1: "best_known_way"}
+    )
     first, *others = warnings(told)
     assert first.startswith("It is undecided whether what is deployed is faster") and others == [
         "At another count, M = 1, use best known way: what was chosen there is slower.",
@@ -151,8 +153,8 @@ def test_what_takes_the_place_at_another_count_is_said_as_that_after_all_of_what
 
 
 def test_where_a_step_that_shares_a_case_does_not_say_the_same_the_chosen_keeps_all_of_them() -> None:
-    better = instead(2, "best_known", 0.9, 0.8, 0.95)
-    for replaced in ({}, {8: "best_known"}):
+    better = instead(2, "best_known_way", 0.9, 0.8, 0.95)
+    for replaced in ({}, {8: "best_known_way"}):
         first, *others = warnings(worth(deployed(), better, replaced=replaced))
         assert "as fast. But deploy/ still has what was chosen" in first
         assert first.endswith("write the faster calls in your script.")
@@ -166,8 +168,8 @@ def test_of_a_step_where_the_rival_has_a_program_of_what_was_chosen_nothing_is_m
     (said,) = warnings(
         worth(
             deployed(),
-            instead(2, "best_known", 0.9, 0.8, 0.95),
-            replaced={2: "best_known"},
+            instead(2, "best_known_way", 0.9, 0.8, 0.95),
+            replaced={2: "best_known_way"},
             also={"tp_mlp/both": "nano m2, x m1"},
         )
     )
@@ -175,7 +177,7 @@ def test_of_a_step_where_the_rival_has_a_program_of_what_was_chosen_nothing_is_m
 
 
 def test_both_gains_are_told_at_the_same_memory_and_at_any() -> None:
-    more = beside(1, "best_known", 1.14, 0.99, 1.4, peak_memory_bytes=int(13.7 * 2**20))
+    more = beside(1, "best_known_way", 1.14, 0.99, 1.4, peak_memory_bytes=int(13.7 * 2**20))
     over = [s for s in facts(worth(deployed(), rival(1, "fsdp", 1.54, 1.3, 1.8), more)) if "search" in s]
     assert over == [
         "Over the best that needs no search at the same or less memory, torch FSDP at M = 1 (154 ms, 12 MiB): "
@@ -187,7 +189,7 @@ def test_both_gains_are_told_at_the_same_memory_and_at_any() -> None:
 
 def test_between_two_known_ways_no_number_stands_that_reads_as_a_find() -> None:
     mine = deployed(4, ran_as="hand_bundled", needs_search=False)
-    more = beside(8, "best_known", 1.2, 1.1, 1.3, peak_memory_bytes=20 * 2**20)
+    more = beside(8, "best_known_way", 1.2, 1.1, 1.3, peak_memory_bytes=20 * 2**20)
     told = worth(mine, rival(1, "developer", 1.43, 1.24, 1.61), more, chosen="hand_bundled")
     _, known, fastest, *_ = facts(told)
     assert known == (
@@ -213,7 +215,7 @@ def test_a_rival_that_may_be_faster_and_does_not_split_the_batch_is_called_so() 
 
 
 def test_that_what_is_deployed_does_not_split_is_said_where_other_splits_were_measured() -> None:
-    here, other = rival(1, "best_known", 1.2, 1.1, 1.3), beside(8, "developer", 8.0, 7.0, 9.0)
+    here, other = rival(1, "best_known_way", 1.2, 1.1, 1.3), beside(8, "developer", 8.0, 7.0, 9.0)
     (said,) = warnings(worth(deployed(1), here, other))
     assert said == "Not splitting the batch wins: what is deployed computes it whole (M = 1)."
     near = beside(2, "deployed", 1.02, 0.97, 1.1, **FOUND)
@@ -222,19 +224,19 @@ def test_that_what_is_deployed_does_not_split_is_said_where_other_splits_were_me
     (said,) = warnings(worth(deployed(1), here, beside(2, "deployed", 0.9, 0.85, 0.95, **FOUND), other))
     assert said.startswith("The chosen file at M = 2 is faster")
     assert warnings(worth(deployed(1), here)) == []
-    nearly = beside(4, "best_known", 0.85, 0.7, 1.05, peak_memory_bytes=40 * 2**20)
+    nearly = beside(4, "best_known_way", 0.85, 0.7, 1.05, peak_memory_bytes=40 * 2**20)
     assert (
         warnings(worth(deployed(1), here, nearly, other)) == []
     )  # splitting measured faster: whole wins nothing
 
 
 def test_where_people_wrote_what_is_deployed_the_search_added_nothing() -> None:
-    mine = deployed(ran_as="best_known", needs_search=False)
+    mine = deployed(ran_as="best_known_way", needs_search=False)
     told = worth(
         mine,
-        beside(2, "best_known", 0.99, 0.97, 1.01),
+        beside(2, "best_known_way", 0.99, 0.97, 1.01),
         rival(2, "hand_bundled", 1.3, 1.2, 1.4),
-        chosen="best_known",
+        chosen="best_known_way",
     )
     assert warnings(told) == [
         "The search added nothing here: what was chosen is best known way, which people write."
@@ -294,7 +296,7 @@ def test_without_a_rival_that_is_said() -> None:
 def test_a_split_whose_cases_were_chosen_as_different_arms_counts_as_the_least_plain() -> None:
     cases = [
         row(DEPLOYED, case=f"tp_mlp/{n}", candidate=f"c{n}", arm=arm, trained_in="nano m2")
-        for n, arm in enumerate(("finalist_2", "developer", "best_known"))
+        for n, arm in enumerate(("finalist_2", "developer", "best_known_way"))
     ]
     (told,) = worths_of(
         pl.DataFrame([deployed()], schema=SPLITS.schema), pl.DataFrame(cases, schema=DEPLOYED.schema)

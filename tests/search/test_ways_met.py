@@ -22,24 +22,22 @@ CONFIGURED: Mapping[
     "fsdp_prefetch": {"microbatches": 2, "layers": 4, "shape": [512, 128]},
     "ring_kv": {"heads": 4, "sequence": 256, "head_dim": 32},
 }
-NOT_TRIED = (
-    "permute_ring"  # what is handed on round a ring multiplies families: a search leaves it to the known ways
-)
+NOT_TRIED = "permute_ring"  # what goes round a ring multiplies families: a search leaves it to the known ways
 
 
 def missed(problem: Problem, cost: Cost) -> list[str]:
     """Ways whose values the search does not price though they are cheaper than all that it found."""
-    developer, *ways = bases_of(problem)
+    developer, *others = bases_of(problem)
     found = seeker_of(problem, pricing_of(cost)).directly([developer]).candidates
     known = {c.program.value_digest for c in found}
     least_us, *_ = min(c.order for c in found if not c.lossy)
-    ways = read_library(catalog.library_source(problem.case.problem)).strategies
+    ways = read_library(catalog.library_source(problem.case.problem)).ways
     return [
-        way.recipe.first
-        for way in ways
-        if way.recipe.first in ways
-        and way.program.value_digest not in known
-        and us_of(features(way.program), cost) < least_us
+        base.recipe.first
+        for base in others
+        if base.recipe.first in ways
+        and base.program.value_digest not in known
+        and us_of(features(base.program), cost) < least_us
     ]
 
 

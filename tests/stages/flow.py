@@ -76,7 +76,9 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
     ranked = finalists.run(ways, shortlisted, bench, prices, candidates, probes, {}, progress=quiet)
     compared = checked(FIDELITY, ranked["fidelity"])
     ready = checked(FINALISTS, ranked["finalists"])
-    return SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("chosen", "ranked")})
+    return SimpleNamespace(
+        known_ways=ways, **{k: v for k, v in locals().items() if k not in ("chosen", "ranked", "ways")}
+    )
 
 
 def timed(probes: list[Probe]) -> list[dict[str, Any]]:

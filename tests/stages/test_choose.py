@@ -84,7 +84,7 @@ def test_what_is_faster_beyond_noise_than_all_that_is_plainer_is_deployed_at_all
     for reason in reasons(decided):
         assert (
             reason.startswith("1.40 (1.3")
-            and "times as fast as best_known" in reason
+            and "times as fast as best_known_way" in reason
             and f" in {MODEL}" in reason
         )
 
@@ -103,13 +103,13 @@ def test_where_an_arm_has_a_plainer_ones_program_at_one_case_it_is_deployed_at_a
 ) -> None:
     """No mixture that nobody trained: of two arms that are alike at one Case, one was the faster step."""
     case = flow.listed["case"][0]
-    plain = {r["case"]: r for r in flow.ready.iter_rows(named=True) if r["arm"] == "best_known"}
+    plain = {r["case"]: r for r in flow.ready.iter_rows(named=True) if r["arm"] == "best_known_way"}
     rows = [
         plain[case] | {"arm": r["arm"]} if (r["case"], r["arm"]) == (case, "finalist_1") else r
         for r in flow.ready.iter_rows(named=True)
     ]
     alike = SimpleNamespace(**vars(flow) | {"ready": pl.DataFrame(rows, schema=flow.ready.schema)})
-    decided = chosen(alike, speeds=SPEEDS | {"best_known": 1499.0})  # no faster than hand_bundled
+    decided = chosen(alike, speeds=SPEEDS | {"best_known_way": 1499.0})  # no faster than hand_bundled
     finalist = {r["case"]: r["program"] for r in rows if r["arm"] == "finalist_1"}
     assert {r["case"]: r["program"] for r in decided.choice} == finalist
     assert arms(decided) == {"finalist_1"}
@@ -174,7 +174,7 @@ def test_an_arm_fails_as_a_whole_and_the_next_one_is_taken(flow: SimpleNamespace
 
 
 def test_a_finalist_that_wins_the_bench_and_loses_the_step_is_not_deployed(flow: SimpleNamespace) -> None:
-    slow = dict.fromkeys(("finalist_1", "finalist_2", "finalist_overlap", "best_known"), 1700.0)
+    slow = dict.fromkeys(("finalist_1", "finalist_2", "finalist_overlap", "best_known_way"), 1700.0)
     decided = chosen(flow, speeds=SPEEDS | slow)
     assert arms(decided) == {"hand_bundled"}
     assert all("slower beyond noise" in reason for reason in reasons(decided))
@@ -193,9 +193,9 @@ def test_the_quiet_step_and_the_frameworks_own_are_no_contenders(flow: SimpleNam
 
 def test_within_noise_a_plain_strategy_is_taken_before_a_find(flow: SimpleNamespace) -> None:
     decided = chosen(
-        flow, speeds=SPEEDS | {"best_known": 1005.0, "finalist_2": 1004.0, "finalist_overlap": 1003.0}
+        flow, speeds=SPEEDS | {"best_known_way": 1005.0, "finalist_2": 1004.0, "finalist_overlap": 1003.0}
     )
-    assert arms(decided) == {"best_known"}
+    assert arms(decided) == {"best_known_way"}
     assert all("not faster beyond noise" in reason for reason in reasons(decided))
 
 
@@ -205,16 +205,16 @@ def test_one_that_is_slower_in_a_model_that_has_the_case_is_not_chosen(flow: Sim
     many = train_tables(flow.ready, flow.folder, microbatches=8, speeds=slower)
     steps, stamps = (pl.concat(pair) for pair in zip(few, many, strict=True))
     decided = decide(flow, steps, stamps, models=("tiny m2", "tiny m8"))
-    assert arms(decided) == {"best_known"}
+    assert arms(decided) == {"best_known_way"}
     assert {row["trained_in"] for row in decided.choice} == {"tiny m2, tiny m8"}
 
 
 def test_an_arm_that_was_trained_as_another_has_what_is_said_of_that(flow: SimpleNamespace) -> None:
     steps, stamps = train_tables(flow.ready, flow.folder)
-    ran_as = pl.when(pl.col("arm") == "finalist_1").then(pl.lit("best_known")).otherwise("arm")
+    ran_as = pl.when(pl.col("arm") == "finalist_1").then(pl.lit("best_known_way")).otherwise("arm")
     steps, stamps = steps.filter(pl.col("arm") != "finalist_1"), stamps.with_columns(ran_as=ran_as)
     decided = decide(flow, steps, stamps)
-    assert arms(decided) == {"finalist_2"}  # 1,200 us: the first one's are best_known's 1,400 here
+    assert arms(decided) == {"finalist_2"}  # 1,200 us: the first one's are best_known_way's 1,400 here
     said = [v["message"] for v in decided.verdicts if v["gate"] == "choice" and v["arm"] == "finalist_1"]
     assert all("not faster beyond noise" in message for message in said)
 

@@ -154,7 +154,7 @@ def test_a_model_that_shares_a_case_decides_about_the_other_problem_too(flows: S
     assert arm_of(made, flows.ready) == "developer"
     for problem in PROBLEMS:  # exact sums and other losses: there every arm fails
         assert all(
-            text.startswith("training other m2: its losses") for text in said(made, problem, "best_known")
+            text.startswith("training other m2: its losses") for text in said(made, problem, "best_known_way")
         )
     assert {row["trained_in"] for row in made["tp_mlp"].choice} == {MODEL}
 

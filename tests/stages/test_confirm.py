@@ -51,7 +51,7 @@ QUICK = QUICK.changed(
         maximum_steps=3,
     )
 )  # fmt: skip
-ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "best_known": "flat"}
+ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "best_known_way": "flat"}
 
 
 def program(strategy: str) -> Program:
@@ -135,7 +135,7 @@ def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
     assert len(launches) == LAUNCHES
     assert sorted(frame.select("launch", "arm").rows()) == [
         (launch, arm) for launch in launches for arm in ("deployed", "developer", "hand_bundled")
-    ]  # best_known is hand_bundled's Program
+    ]  # best_known_way is hand_bundled's Program
     digests = {arm: set(frame.filter(arm=arm)["program"]) for arm in ("deployed", "hand_bundled")}
     assert digests["deployed"] == digests["hand_bundled"]
 
@@ -169,7 +169,7 @@ def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[st
         assert calls == {
             "developer": len(MODEL.parameter_sizes()),
             "hand_bundled": 1,
-            "best_known": 1,
+            "best_known_way": 1,
             "deployed": 1,
         }
     losses = {arm: steps.filter(arm=arm, launch=0)["losses"].to_list() for arm in ("developer", "deployed")}
@@ -188,7 +188,10 @@ def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tm
         ("deployed", "hand_bundled", False)
     ]
     [rival] = frame.filter(pl.col("part").is_in(("rival", "instead"))).iter_rows(named=True)
-    assert rival["arm"] in ("developer", "hand_bundled", "best_known", "ddp_25") and not rival["needs_search"]
+    assert (
+        rival["arm"] in ("developer", "hand_bundled", "best_known_way", "ddp_25")
+        and not rival["needs_search"]
+    )
     assert rival["slower"] > 0 and rival["peak_memory_bytes"] > 0
 
 

@@ -159,11 +159,13 @@ def test_a_case_that_no_model_has_is_decided_by_its_passes(alone: SimpleNamespac
     quick = {row["arm"]: row["program"] for row in alone.ready.iter_rows(named=True)}
     assert len(set(quick.values())) > 1
     of = made(
-        alone, us={"deployed": 2000.0, "developer": 2000.0, "best_known": 1000.0, "hand_bundled": 1500.0}
+        alone, us={"deployed": 2000.0, "developer": 2000.0, "best_known_way": 1000.0, "hand_bundled": 1500.0}
     )
     for row in of.deployed:
         other = row["best_other"]
-        assert row["instead"] == other if other in ("best_known", "hand_bundled") else row["instead"] is None
+        assert (
+            row["instead"] == other if other in ("best_known_way", "hand_bundled") else row["instead"] is None
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ the tables

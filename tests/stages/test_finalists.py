@@ -77,10 +77,10 @@ def test_the_fastest_that_people_wrote_is_an_arm(flow: SimpleNamespace) -> None:
     ways = set(flow.known_ways["strategy"])
     found = {name: 0.01 for name in flow.bench["candidate"] if name not in ways}
     by_arm = arms(flow, found | {"reduce_then_gather": 0.02})
-    assert by_arm["best_known"]["candidate"] in ways
+    assert by_arm["best_known_way"]["candidate"] in ways
     us = {row["candidate"]: median(row["samples_us"]) for row in flow.bench.iter_rows(named=True)}
     exact = flow.shortlisted.filter((pl.col("numerics") != "lossy") & pl.col("candidate").is_in(ways))
-    assert arms(flow, {})["best_known"]["candidate"] == min(exact["candidate"], key=lambda one: us[one])
+    assert arms(flow, {})["best_known_way"]["candidate"] == min(exact["candidate"], key=lambda one: us[one])
 
 
 def test_the_fastest_that_overlaps_is_a_finalist_however_slow_the_bench_finds_it(

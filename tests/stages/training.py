@@ -17,7 +17,7 @@ SPEEDS = {
     "developer": 4000.0,
     "single_graph": 3000.0,
     "hand_bundled": 1500.0,
-    "best_known": 1400.0,
+    "best_known_way": 1400.0,
     "finalist_1": 1000.0,
     "finalist_2": 1200.0,
     "finalist_overlap": 1300.0,

@@ -49,7 +49,7 @@ def public(name: str) -> set[str]:
 def test_every_problem_has_all_ways_of_what_its_reference_does(name: str) -> None:
     library = read_library(catalog.library_source(name))
     for kind in kinds(catalog.build(case(name))):
-        assert public(kind) <= set(library.strategies), f"strategies/{name}.py: LIBRARY lacks ways of {kind}"
+        assert public(kind) <= set(library.ways), f"strategies/{name}.py: LIBRARY lacks ways of {kind}"
 
 
 COMPOSED = """
@@ -130,7 +130,7 @@ def test_there_are_problems_of_every_kind_and_several_of_sums() -> None:
 
 def test_a_linear_problem_of_sums_also_has_those_that_lose_bits() -> None:
     for name in ("grad_ar", "layer_block_ar", "tp_mlp"):
-        assert public("lossy_sums") <= set(read_library(catalog.library_source(name)).strategies)
+        assert public("lossy_sums") <= set(read_library(catalog.library_source(name)).ways)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", ["dist_ce", "grad_ar", "layer_block_ar", "tp_mlp"])
 def test_a_way_of_ones_own_is_a_strategy_of_every_problem_of_its_kind(own: Path, name: str) -> None:
     library = read_library(catalog.library_source(name))
-    assert "one_and_the_rest" in library.strategies and "all_to_all_of_copies" in library.strategies
+    assert "one_and_the_rest" in library.ways and "all_to_all_of_copies" in library.ways
     program, proof = proof_of(catalog.build(case(name)), "one_and_the_rest")
     assert proof.outcome is Outcome.PASS
     confined = trace_confined(catalog.library_source(name), "one_and_the_rest", program.problem)

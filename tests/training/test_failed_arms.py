@@ -180,7 +180,7 @@ def test_a_developers_arm_that_crashes_ends_the_training_and_leaves_its_evidence
 
 def test_what_a_dead_run_left_of_a_launch_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = Ranks(monkeypatch, "nobody", 0)
-    left = tmp_path / ".partial" / f"train-nano-{TRAINING.key('')}" / "launch-0"
+    left = tmp_path / ".partial" / f"train-nano-{TRAINING.key('')}" / "launch-0.0"
     (left / "modules").mkdir(parents=True)
     (left / "rank-0.error").write_text("of a run that is dead")
     train(TRAINING, tmp_path / ".partial", "train-nano", "", silent)

@@ -49,7 +49,7 @@ def rows(
 
 
 def test_what_is_slower_beyond_noise_leaves_and_what_is_close_stays() -> None:
-    arms = {"developer": steps(300), "best_known": steps(110), "finalist_1": steps(100)}
+    arms = {"developer": steps(300), "best_known_way": steps(110), "finalist_1": steps(100)}
     assert left_behind(rows(arms)) == {(1, "developer")}
 
 

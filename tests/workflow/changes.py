@@ -12,9 +12,9 @@ PROBLEM_OF = {
 AFTER_CONFIRM = {"deploy", "summary", "report"}
 AFTER_TRAINING = {"choose", "confirm", *AFTER_CONFIRM}
 AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
-AFTER_KNOWN_WAYS = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
-AFTER_ASKING = frozenset({"trial", "mended_search", *AFTER_KNOWN_WAYS} - {"price"})
-MODEL = {"fit", *AFTER_KNOWN_WAYS}
+AFTER_WAYS = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
+AFTER_ASKING = frozenset({"trial", "mended_search", *AFTER_WAYS} - {"price"})
+MODEL = {"fit", *AFTER_WAYS}
 RULES = {"selftest", "probe", "cases", "known_ways", *MODEL}
 MEASURED = RULES - {"cases"}  # the rules that measure, and what is behind them
 CORE = "overlayccl_core"
@@ -72,34 +72,28 @@ ROWS = [
     Row("a feature of the cost model", MODEL, appended(f"{CORE}/costmodel/features.py")),
     Row(
         "one Problem's file",
-        {"cases", "known_ways", *AFTER_KNOWN_WAYS} - {"train"},
+        {"cases", "known_ways", *AFTER_WAYS} - {"train"},
         appended(f"{CORE}/problems/uniform_a2a.py"),
         problems=("uniform_a2a",),
     ),
     Row(
-        "one Problem's known way library",
-        {"known_ways", *AFTER_KNOWN_WAYS},
+        "one Problem's known ways",
+        {"known_ways", *AFTER_WAYS},
         appended(f"{CORE}/strategies/grad_ar.py"),
         problems=("grad_ar",),
     ),
     Row(
         "ways that Problems share",
-        {"known_ways", *AFTER_KNOWN_WAYS},
+        {"known_ways", *AFTER_WAYS},
         appended(f"{CORE}/strategies/ways/sums.py"),
         problems=(*TRAINED, "layer_block_ar", "dist_ce"),
     ),
-    Row("a rewrite rule", AFTER_KNOWN_WAYS - {"price"}, appended(f"{CORE}/rewrites/rules/merge.py")),
-    Row(
-        "the proposer of a search",
-        AFTER_KNOWN_WAYS - {"price"},
-        appended(f"{CORE}/search/proposers/offline.py"),
-    ),
+    Row("a rewrite rule", AFTER_WAYS - {"price"}, appended(f"{CORE}/rewrites/rules/merge.py")),
+    Row("the proposer of a search", AFTER_WAYS - {"price"}, appended(f"{CORE}/search/proposers/offline.py")),
     Row("a column of theta", MODEL, new_column("theta", "FINGERPRINT,\n")),
-    Row("a column of candidates", AFTER_KNOWN_WAYS - {"price"}, new_column("candidates", "FINGERPRINT,\n")),
+    Row("a column of candidates", AFTER_WAYS - {"price"}, new_column("candidates", "FINGERPRINT,\n")),
     Row(
-        "a column of the shortlist",
-        AFTER_KNOWN_WAYS - {"price", "search"},
-        new_column("shortlist", "NUMERICS,\n"),
+        "a column of the shortlist", AFTER_WAYS - {"price", "search"}, new_column("shortlist", "NUMERICS,\n")
     ),
     Row("a column of the verdicts", AFTER_TRAINING, new_column("choice", "*VERDICT_COLUMNS,\n")),
     Row("a column of summary", {"summary"}, new_column("summary", "*CANDIDATE_KEY,\n")),
@@ -161,7 +155,7 @@ ROWS = [
     ),
     Row(
         "families of the shortlist",
-        AFTER_KNOWN_WAYS - {"price", "search"},
+        AFTER_WAYS - {"price", "search"},
         {CONFIG: ("  families: ", "  families: 1")},
     ),
     Row(
@@ -172,19 +166,19 @@ ROWS = [
     ),
     Row(
         "rounds of the search",
-        AFTER_KNOWN_WAYS - {"price"},
+        AFTER_WAYS - {"price"},
         {"config/searches/offline.yaml": ("rounds: ", "rounds: 1")},
     ),
     Row(
         "the memory that Programs are held to",
-        {"known_ways", *AFTER_KNOWN_WAYS},
+        {"known_ways", *AFTER_WAYS},
         {"config/deployments/local.yaml": ("memory_budget: 512MiB", "memory_budget: 513MiB")},
     ),
     Row("bootstraps of the fit", MODEL, {CONFIG: ("  bootstraps: 200", "  bootstraps: 201")}),
     Row("the held-out seed on the command line", {"probe", *MODEL}, config={"heldout_seed": 7}),
     Row(
         "a Case of one Problem",
-        {"cases", "known_ways", *AFTER_KNOWN_WAYS} - {"train"},
+        {"cases", "known_ways", *AFTER_WAYS} - {"train"},
         {CONFIG: ("payload: 512KiB", "payload: 256KiB")},
         problems=("uniform_a2a",),
     ),
@@ -196,7 +190,7 @@ ROWS = [
     Row("a fit that failed", MODEL, gone=("results/local/theta.parquet", "results/local/fidelity.parquet")),
     Row(
         "a search that failed",
-        AFTER_KNOWN_WAYS - {"price", "train"},
+        AFTER_WAYS - {"price", "train"},
         gone=("results/local/problems/uniform_a2a/search/offline/candidates.parquet",),
         problems=("uniform_a2a",),
     ),
@@ -217,7 +211,7 @@ ROWS = [
     ),
     Row(
         "the sketches of a search are gone",
-        AFTER_KNOWN_WAYS - {"price", "train"},
+        AFTER_WAYS - {"price", "train"},
         gone=(f"{TREE}/problems/uniform_a2a/search/offline/sketches.parquet",),
         problems=("uniform_a2a",),
     ),
@@ -298,7 +292,7 @@ ROWS = [
     Row("statistics", MEASURED, appended(f"{CORE}/measuring/statistics.py")),
     Row(
         "the counts of microbatches of a model",
-        {"cases", "known_ways", *AFTER_KNOWN_WAYS},
+        {"cases", "known_ways", *AFTER_WAYS},
         {"config/models/nano.yaml": ("microbatches: [1, 4]", "microbatches: [1, 2, 4]")},
         problems=("tp_mlp",),
     ),
@@ -316,7 +310,7 @@ ROWS = [
     Row("a style of asking", set(), appended(f"{CORE}/search/styles/enumerate.py"), asked=AFTER_ASKING),
     Row(
         "words of a rewrite rule's docstring, which a search tells on",
-        AFTER_KNOWN_WAYS - {"price"},
+        AFTER_WAYS - {"price"},
         {f"{CORE}/rewrites/rules/merge.py": ('"""{C(x_i)} ->', '"""Merge: {C(x_i)} ->')},
     ),
     Row(

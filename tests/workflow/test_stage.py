@@ -146,7 +146,7 @@ def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_can
     for owner, reading in (
         *((RuleJob, one) for one in ("read", "read_all")),
         *((Settings, "from_part"), (Search, "from_json")),
-        *((of, one) for one in ("load_model", "decided_of") if hasattr(of, one)),
+        *((of, one) for one in ("load_model", "choices_of") if hasattr(of, one)),
     ):
         monkeypatch.setattr(owner, reading, MagicMock())
     if written:

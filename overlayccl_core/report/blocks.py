@@ -66,7 +66,8 @@ class Table:
 class Card:
     """A model's result in a few words: one large figure, what it is relative to, and what stands behind it.
 
-    lead: what has to be read before the figure.
+    lead: what has to be read before the figure. tone: good (faster beyond noise), plain (as good as what people
+    write), warning (anything less).
     """
 
     title: str
@@ -114,11 +115,12 @@ Block = Text | Table | Cards | Figure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A titled part of the page; `anchor` is unique on it."""
+    """A titled part of the page; `anchor` is unique on it. folded: shown on demand, under its title."""
 
     anchor: str
     title: str
     blocks: Sequence[Block]
+    folded: bool = True
 
 
 def of(sources: Iterable[Source], blocks: Iterable[Block]) -> list[Block]:

@@ -19,23 +19,37 @@ from overlayccl_core.report.blocks import (
     times,
     worded,
 )
-from overlayccl_core.report.sentences import CHOSEN, KNOWN, facts, warnings
+from overlayccl_core.report.sentences import KNOWN, added_nothing, brief, cautions, first_up
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import Part
+from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
-READING = (
-    "A step is a whole training step (forward, backward, optimizer) on the slowest rank. A model has a "
-    "batch; M is the count of microbatches into which a step splits it (1: not at all). Every way computes "
-    "the same batch, so steps compare across M. An arm is one way of communicating in a step. The rival is "
-    "the fastest arm that needs no search, at any M, that takes no more memory than what was "
-    "chosen. Where what was chosen is slower than that, it is not deployed: the rival is, or torch's own is "
-    "to be kept. All figures here are of launches made after everything was chosen: the file that is to be "
-    "deployed, in turn, step by step, beside every arm that needs no search at the same M, and at other M the "
-    "fastest that training knew. A ratio says how many times as fast what was chosen is (2: twice as fast). "
-    "Faster: the interval lies above 1.02. Not slower: its low end is at "
-    "least 0.95. Slower: it lies below 0.98. Else undecided. A call is one call of the collective library; a "
-    "pass is all exchanges of a Case once."
+FIRST = (
+    "A step trains on one batch, split into M microbatches (M = 1: whole). An arm is one way of communicating in "
+    "a step. The rival is the fastest arm that needs no search, at the same or less memory. A launch starts all "
+    "ranks anew; all figures here are of launches made after selection."
+)
+WORDS = (
+    ("step", "a whole training step (forward, backward, optimizer) on the slowest rank"),
+    ("M", "microbatches of a step; every arm computes the same batch, so steps compare across M"),
+    ("arm", "one way of communicating in a step"),
+    (
+        "rival",
+        "the fastest arm that needs no search, at any M, with no more memory than the chosen one; where the chosen "
+        "one is slower, the rival is deployed, or torch's own is to be kept",
+    ),
+    (
+        "timed after selection",
+        "the file to deploy, step by step in turn with every arm that needs no search at its M, and with the "
+        "fastest of training at other M",
+    ),
+    ("ratio", "how many times as fast the chosen arm is (2: twice as fast)"),
+    (
+        "faster, not slower, slower",
+        "the interval lies above 1.02; its low end is at least 0.95; it lies below 0.98; else undecided",
+    ),
+    ("call, pass", "one call of the collective library; all exchanges of a Case once"),
 )
 
 
@@ -43,6 +57,7 @@ def cards_of(tree: Tree) -> Cards:
     """One card for each model."""
     with tree.reading() as read:
         cards = tuple(map(_card, tree.worths))
+        tree.cite(CONFIRMED_STEPS)
     return Cards(cards=cards, sources=frozenset(read))
 
 
@@ -57,7 +72,8 @@ def blocks(tree: Tree) -> list[Block]:
         ]
     parts = _ways(tree)
     if parts:
-        parts += [Text(text=READING), Text(text=INTERVALS), *_meanings(tree)]
+        words = Table(title="Words used here", headers=("word", "meaning"), rows=WORDS, folded=True)
+        parts = [Text(text=FIRST), *parts, words, *_meanings(tree), Text(text=INTERVALS)]
     else:
         trained = tree.deployed["trained_in"].is_not_null().any()
         how = f"Run: {tree.command}" if trained else "No model is configured for its Problems."
@@ -73,8 +89,13 @@ def _ways(tree: Tree) -> Iterator[Block]:
 
 
 def _tone(worth: Worth) -> str:
+    """Of the verdict alone: a gain beyond noise is good, a known way plain, anything else a warning."""
+    if worth.deployed is None or worth.instead or worth.disturbed or worth.quicker:
+        return "warning"
     gain = worth.gain_over(worth.rival)
-    return "warning" if warnings(worth) else "good" if gain and gain.beyond_noise else "plain"
+    if worth.known or (gain and gain.word == "not slower"):
+        return "plain"
+    return "good" if gain and gain.beyond_noise else "warning"
 
 
 def _card(worth: Worth) -> Card:
@@ -82,19 +103,20 @@ def _card(worth: Worth) -> Card:
     gain = worth.gain_over(rival)
     if worth.instead is not None:
         head, unit = worth.use, f"at M = {worth.instead.microbatches}, in place of what was chosen"
+    elif worth.known:
+        other = [f"{first_up(worth.best)}: {rival.name} ({rival.figures})."] if rival else []
+        head, unit = KNOWN, " ".join([*added_nothing(worth), *other])
     elif rival is None or gain is None:
         head, unit = NOTHING, "there is no rival"
-    elif worth.known:
-        head, unit = KNOWN, f"{CHOSEN}; {worth.best}: {rival.name} ({rival.figures})"
     else:
         interval = worded(gain).removeprefix(f"{gain.value:.2f}{TIMES}")
         head, unit = f"{gain.value:.2f}{TIMES}", f"as fast as {worth.best}, {rival.name}{interval}"
     return Card(
         title=worth.model,
-        lead=" ".join(warnings(worth)),
+        lead=" ".join(cautions(worth)),
         figure=head,
         unit=unit,
-        lines=tuple(facts(worth, rival=False)),
+        lines=tuple(brief(worth)),
         tone=_tone(worth),
     )
 
@@ -128,6 +150,7 @@ def _table(worth: Worth) -> Table:
     ]
     return Table(
         title=f"{worth.model}: ways to split its batch and to communicate",
+        folded=True,
         headers=(
             "split into, arm",
             "step time",

@@ -16,6 +16,10 @@ from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.tables.deployed import Part
 
 MEMORY = "peak memory of a rank, MiB"
+CAPTION = (
+    "The number in a mark is M. Lower is faster, further left holds less memory. Dashed: the best that needs no "
+    "search at each memory. A deployed arm under this line is worth its search."
+)
 LOG_FROM = 3  # times as much at one end of an axis as at the other
 MARK_PX, AXIS_PX = 19, 60
 ROLES = {  # colour, shape: no two differ by colour alone
@@ -114,10 +118,8 @@ def figures(worth: Worth) -> list[Figure]:
 
     return [
         figure(
-            f"{worth.model}: step time against memory, of all that was timed after the choice",
-            "The number in a mark is M. Lower is faster, further left holds less memory. Dashed: the best "
-            "that needs no search at each memory. Where its mark lies under this line, what is deployed is "
-            "worth its search. Marks that would cover each other stand side by side where there is room.",
+            f"{worth.model}: step time against memory",
+            CAPTION,
             build,
             {"rows": rows, "edge": edge},
         )

@@ -28,6 +28,7 @@ LINKS = (
     "Links lead to files of this folder; where the page stands without it, as in Snakemake's own report, they "
     "lead nowhere."
 )
+OPEN = "worth"  # all other parts are folded
 TITLES = {
     "worth": ("What it is worth", headline.blocks),
     "gain": ("Where the gain comes from", gain.blocks),
@@ -71,10 +72,10 @@ def _part(tree: Tree, here: Path, *, first: bool) -> Part:
         folder=Path(os.path.relpath(tree.path, here)).as_posix(),
         cards=headline.cards_of(tree),
         notes=deployed.notes(tree),
-        sections=tuple(_section(tree, name) for name in TITLES),
+        sections=tuple(section for name in TITLES if (section := _section(tree, name)).blocks),
     )
 
 
 def _section(tree: Tree, name: str) -> Section:
     title, build = TITLES[name]
-    return Section(anchor=f"{tree.name}-{name}", title=title, blocks=tuple(build(tree)))
+    return Section(anchor=f"{tree.name}-{name}", title=title, blocks=tuple(build(tree)), folded=name != OPEN)

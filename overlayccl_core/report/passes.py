@@ -67,7 +67,7 @@ def _bench(tree: Tree, problem: str) -> Iterator[Block]:
         place = (row["case"], row["direction"])
         lines += _lines(row, _named(ways, place), measured.get(place, {}), known)
     if lines:
-        yield _table(problem, lines, folded=problem not in untrained(tree))
+        yield _table(problem, lines)
 
 
 def _lines(
@@ -106,12 +106,12 @@ def _named(ways: pl.DataFrame, place: Place) -> dict[str, tuple[str, bool]]:
     return {program: (" = ".join(listed), program in developers) for program, listed in names.items()}
 
 
-def _table(problem: str, lines: Sequence[_Line], *, folded: bool) -> Table:
+def _table(problem: str, lines: Sequence[_Line]) -> Table:
     return Table(
         title=f"{problem}: the bench of all candidates where no model trains a Case, by which was chosen",
         headers=("Case", "candidate", "predicted", "a pass, measured", "over developer"),
         rows=tuple(cells for cells, _ in lines),
         numeric=frozenset({2, 3, 4}),
         strong=frozenset(number for number, (_, chosen) in enumerate(lines) if chosen),
-        folded=folded,
+        folded=True,
     )

@@ -23,17 +23,38 @@ SHARED = (
 
 def warnings(worth: Worth) -> list[str]:
     """What has to be read before any gain: of what is deployed, then of other counts of microbatches."""
-    mine = worth.deployed
-    if mine is None:
-        return ["Nothing that was chosen was timed in its steps, so no gain is told."]
-    said = [*_instead(worth)]
-    if worth.instead is None:
-        said += [*_undecided(worth), *_whole_batch(worth)]
-    if worth.known:
-        said.append(
-            f"The search added nothing here: what was chosen is {arm_label(mine.ran_as)}, which people write."
-        )
-    return [*said, *quicker(worth), *_elsewhere(worth), *([DISTURBED] if worth.disturbed else [])]
+    return [*_of_deployed(worth), *added_nothing(worth), *_of_others(worth)]
+
+
+def cautions(worth: Worth) -> list[str]:
+    """The warnings without that a known way was chosen, where the figure says so."""
+    return [*_of_deployed(worth), *(added_nothing(worth) if worth.instead else ()), *_of_others(worth)]
+
+
+def added_nothing(worth: Worth) -> Iterator[str]:
+    """That a known way was chosen."""
+    if worth.deployed is not None and worth.known:
+        chosen = arm_label(worth.deployed.ran_as)
+        yield f"The search added nothing here: what was chosen is {chosen}, which people write."
+
+
+def _of_deployed(worth: Worth) -> Iterator[str]:
+    if worth.deployed is None:
+        yield "Nothing that was chosen was timed in its steps, so no gain is told."
+    elif worth.instead is not None:
+        yield from _instead(worth)
+    else:
+        yield from _undecided(worth)
+        yield from _whole_batch(worth)
+
+
+def _of_others(worth: Worth) -> Iterator[str]:
+    if worth.deployed is None:
+        return
+    yield from quicker(worth)
+    yield from _elsewhere(worth)
+    if worth.disturbed:
+        yield DISTURBED
 
 
 def quicker(worth: Worth) -> Iterator[str]:
@@ -42,28 +63,37 @@ def quicker(worth: Worth) -> Iterator[str]:
     for one in worth.quicker:
         more = (one.peak_memory_bytes or 0) > held
         memory = f" with more memory ({mebibytes(one.peak_memory_bytes)})" if more else ""
-        yield f"{_first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast."
+        yield f"{first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast."
 
 
-def facts(worth: Worth, *, rival: bool = True) -> list[str]:
-    """What is deployed, its gains over others, and what being a file costs it.
+def brief(worth: Worth) -> list[str]:
+    """What is deployed, and its gain over developer."""
+    mine = worth.deployed
+    return [] if mine is None else [_deployed(worth, mine), *_over_developer(worth, mine)]
 
-    rival: False where the gain over it is told already.
-    """
+
+def facts(worth: Worth) -> list[str]:
+    """What is deployed, its gains over others, and what being a file costs it."""
     mine = worth.deployed
     if mine is None:
         return []
     return [
-        f"{'Chosen' if worth.instead else 'Deployed'}: {_split_into(mine.microbatches)}, "
-        f"{_candidates(worth, mine)}: {ms(mine.step_us)} a step, "
-        f"{mebibytes(mine.peak_memory_bytes)} of memory.",
-        *([_over_rival(worth)] if rival else []),
+        _deployed(worth, mine),
+        _over_rival(worth),
         *_over_fastest(worth),
         *_over_developer(worth, mine),
         *_overhead(worth),
         f"Measured in {count(worth.launches, 'launch', 'launches')} that chose "
         f"{'nothing but what takes the place' if worth.replaced else 'nothing'}.",
     ]
+
+
+def _deployed(worth: Worth, mine: SplitRow) -> str:
+    what = "Chosen" if worth.instead else "Deployed"
+    return (
+        f"{what}: {_split_into(mine.microbatches)}, {_candidates(worth, mine)}: {ms(mine.step_us)} a step, "
+        f"{mebibytes(mine.peak_memory_bytes)} of memory."
+    )
 
 
 def place_of(row: Row) -> str:
@@ -104,7 +134,7 @@ def _instead(worth: Worth) -> Iterator[str]:
     if mine is not None and better is not None:
         less = "the same or less memory"
         yield (
-            f"{_first_up(worth.use)} at M = {better.microbatches}, which needs no search, at {less}: what was "
+            f"{first_up(worth.use)} at M = {better.microbatches}, which needs no search, at {less}: what was "
             f"chosen (M = {mine.microbatches}) is {times(better.gain)} as fast. {_placed(worth, better)}"
         )
 
@@ -162,7 +192,7 @@ def _over_rival(worth: Worth) -> str:
     if rival is None or not (gain := worth.gain_over(rival)):
         return f"There is no rival: nothing beside it is {worth.best}."
     if worth.known and worth.instead is None:
-        return f"{_first_up(KNOWN)}: {CHOSEN}. {_first_up(worth.best)}: {rival.name} ({rival.figures})."
+        return f"{first_up(KNOWN)}: {CHOSEN}. {first_up(worth.best)}: {rival.name} ({rival.figures})."
     return f"Over {worth.best}, {rival.name} ({rival.figures}): {worded(gain)}."
 
 
@@ -172,9 +202,9 @@ def _over_fastest(worth: Worth) -> Iterator[str]:
     if fastest is None or not (gain := worth.gain_over(fastest)):
         return
     if fastest is worth.rival:
-        yield f"{_first_up(fastest.name)} is {worth.best_of_all}, too."
+        yield f"{first_up(fastest.name)} is {worth.best_of_all}, too."
     elif worth.known and worth.instead is None:
-        yield f"{_first_up(worth.best_of_all)}: {fastest.name} ({fastest.figures})."
+        yield f"{first_up(worth.best_of_all)}: {fastest.name} ({fastest.figures})."
     else:
         yield f"Over {worth.best_of_all}, {fastest.name} ({fastest.figures}): {worded(gain)}."
 
@@ -212,5 +242,6 @@ def _candidates(worth: Worth, mine: SplitRow) -> str:
     return " and ".join(worth.candidates.get(mine.microbatches, ()))
 
 
-def _first_up(text: str) -> str:
+def first_up(text: str) -> str:
+    """With a capital."""
     return text[:1].upper() + text[1:]

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms, of
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, ms, of
 from overlayccl_core.report.rejected import OUTCOMES
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
@@ -32,11 +32,11 @@ Key = tuple[str, str, str]  # Problem, search, style
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Totals by Problem and style; every sketch with what became of it."""
+    """Totals by Problem and style; every sketch with what became of it. None where no model was asked."""
     with tree.reading() as asked:
         calls, sketches = tree.of_searches(CALLS), tree.of_searches(SKETCHES)
     if calls is None or not calls.height or sketches is None:
-        return [missing("No language model was asked in this run.", "docs/models.md says how to ask one.")]
+        return []
     sketched = sketches.filter(pl.col("origin") == "sketch")
     parts: list[Block] = [Text(text=READING)]
     if (calls["made_by"] == "scripted").any():

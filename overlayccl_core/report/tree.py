@@ -120,6 +120,11 @@ class Tree:
         self.has_read([Source(table.name, _rule_of(table, name), f"{name}.parquet")])
         return read_unchanged(table, path)
 
+    def cite(self, table: Table) -> None:
+        """Name a table of the run's own folder as a source: what was read is made of it."""
+        if self._has(self.path / f"{table.name}.parquet"):
+            self.has_read([Source(table.name, table.rule, f"{table.name}.parquet")])
+
     @contextmanager
     def reading(self) -> Iterator[set[Source]]:
         """What is read of this tree meanwhile."""

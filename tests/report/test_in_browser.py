@@ -66,6 +66,7 @@ def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Ite
     opened.on("pageerror", lambda error: console.append(str(error)))
     opened.on("request", lambda asked: requests.append(asked.url))
     opened.goto(report.as_uri())
+    opened.evaluate("document.querySelectorAll('details.part').forEach(part => part.open = true)")
     yield Shown(page=opened, width=request.param, console=console, requests=requests)
     opened.close()
 
@@ -74,6 +75,17 @@ def test_every_part_of_every_run_is_there(shown: Shown) -> None:
     for run in ("local", "local-evidence"):
         for part in PARTS:
             assert shown.page.locator(f"section#{run}-{part}").count() == 1
+
+
+def test_what_has_to_be_read_first_is_five_screens_a_run_and_all_else_is_folded(
+    browser: Browser, report: Path
+) -> None:
+    opened = browser.new_page(viewport={"width": 1280, "height": 1000})
+    opened.goto(report.as_uri())
+    shown = opened.locator("section:has(> details[open])").evaluate_all("parts => parts.map(part => part.id)")
+    assert shown == ["local-worth", "local-evidence-worth"]
+    assert opened.evaluate("document.documentElement.scrollHeight") < 2 * 5 * 1000
+    opened.close()
 
 
 def test_figures_are_drawn(shown: Shown) -> None:
@@ -102,7 +114,7 @@ def test_figures_have_colours_in_light_and_dark(shown: Shown, scheme: str) -> No
     of = "getComputedStyle(document.querySelector('{}')).{}"
     paper, ink = (
         shown.page.evaluate(of.format(where, what))
-        for where, what in (("section", "backgroundColor"), ("figure text", "fill"))
+        for where, what in ((".part", "backgroundColor"), ("figure text", "fill"))
     )
     bright = [sum(map(int, color[4:-1].split(","))) for color in (paper, ink)]
     assert (bright[0] > bright[1]) == (scheme == "light")

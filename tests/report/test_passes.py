@@ -25,7 +25,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 def test_a_problem_without_a_model_says_so_and_shows_every_candidate_of_its_bench(tree: Tree) -> None:
     text, table = passes.blocks(tree)
     assert isinstance(text, Text) and "No model of this run trains uniform_a2a: no step is told" in text.text
-    assert isinstance(table, Table) and table.title.startswith("uniform_a2a: the bench") and not table.folded
+    assert isinstance(table, Table) and table.title.startswith("uniform_a2a: the bench") and table.folded
     bench, choice = (
         tree.table(BENCH, "problems/uniform_a2a/bench"),
         tree.table(CHOICE, "problems/uniform_a2a/choice"),

@@ -8,6 +8,7 @@ import pytest
 
 from overlayccl_core.report import sketched
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text
+from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -68,9 +69,9 @@ def totals(blocks: list[Block]) -> dict[str, str]:
     return dict(zip(table.headers, cells, strict=True))
 
 
-def test_a_run_that_asked_nobody_says_so_and_where_to_read(whole: Path) -> None:
-    [block] = sketched.blocks(Tree(path=whole))
-    assert "No language model was asked in this run." in str(block) and "docs/models.md" in str(block)
+def test_a_run_that_asked_nobody_has_no_such_part(whole: Path) -> None:
+    assert sketched.blocks(Tree(path=whole)) == []
+    assert "local-sketched" not in page((Tree(path=whole),))
 
 
 def test_what_was_asked_is_counted_and_priced(tree: Path) -> None:

@@ -1,5 +1,6 @@
 """What stands and what it is worth, from launches that chose nothing, as rows of `deployed` and `splits`."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from overlayccl_core.gates.verdict import Gate, Outcome
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import Part, Use
 
@@ -51,6 +53,7 @@ def deployed_row(
         **{
             name: choice[name] for name in ("case", "direction", "candidate", "arm", "numerics", "trained_in")
         },
+        "way": in_words(choice),
         "use": _use(held),
         "instead": instead,
         "in_file": held["candidate"] if held else None,
@@ -67,6 +70,12 @@ def deployed_row(
         "disturbed": mine.mostly_disturbed if mine else None,
         "fingerprint": mine.fingerprint if mine else None,
     }
+
+
+def in_words(choice: Row) -> str:
+    """The column `way`, of a row of `choice`."""
+    name: str = choice["candidate"]
+    return Recipe.from_json(json.loads(choice["recipe"])).words if is_found(name) else name
 
 
 def _use(held: Row | None) -> Use:

@@ -155,6 +155,11 @@ class Worth:
         return other.gain if mine and other and not other.is_program_of(mine) else None
 
 
+def named(row: Row) -> str:
+    """`flat`, `found-aee88b50 (send_receive, early issue)`: the candidate of a row of `deployed`."""
+    return row["candidate"] if row["way"] == row["candidate"] else f"{row['candidate']} ({row['way']})"
+
+
 def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]:
     """One for each model of `splits`, in its order. deployed: the table of that name."""
     candidates: dict[str, dict[int, list[str]]] = {}
@@ -162,7 +167,7 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
     replaced: dict[str, dict[int, str]] = {}
     for row in deployed.iter_rows(named=True):
         for model, m in of_labels(row["trained_in"]):
-            candidates.setdefault(model, {}).setdefault(m, []).append(row["candidate"])
+            candidates.setdefault(model, {}).setdefault(m, []).append(named(row))
             arms.setdefault(model, {}).setdefault(m, []).append(row["arm"])
             if row["instead"]:
                 replaced.setdefault(model, {})[m] = row["instead"]

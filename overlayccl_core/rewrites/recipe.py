@@ -48,6 +48,16 @@ class Recipe:
         """The known way's name, or the source, that it begins at, whatever was transposed since."""
         return self.base.recipe.first if isinstance(self.base, TransposeOf) else self.base
 
+    @property
+    def words(self) -> str:
+        """`send_receive, early issue`: where it begins, then each rule once with its knob."""
+        if isinstance(self.base, TransposeOf):
+            begin = f"transpose of {self.base.recipe.words}"
+        else:
+            begin = f"sketch {self.base.rpartition(':')[2]}" if self.of_source else self.base
+        rules = (f"{rule.replace('_', ' ')} {knob}".rstrip() for rule, _, knob in self.steps)
+        return ", ".join([begin, *dict.fromkeys(rules)])
+
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads back."""
         if isinstance(self.base, str):

@@ -57,6 +57,11 @@ DEPLOYED = Table(
     columns=(
         PROBLEM,
         *CANDIDATE_KEY,
+        Column(
+            name="way",
+            dtype=pl.String(),
+            doc="`candidate` in words: of a find the known way it begins at and its rules, else its name",
+        ),
         CHOSEN_AS,
         NUMERICS,
         Column(

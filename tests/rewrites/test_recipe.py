@@ -140,3 +140,12 @@ def test_a_known_way_at_a_backward_is_of_the_library_of_the_equal_problem() -> N
     assert identity is not None
     with pytest.raises(ValueError, match="equals no Problem"):
         replay(Recipe(base="developer"), identity)
+
+
+def test_a_recipe_has_words_in_which_each_rule_stands_once() -> None:
+    merge, early = ("merge", "all_gather:other:1", "all"), ("early_issue", "all_gather:other:1", "")
+    at_two = Recipe(base="pair_gather", steps=(merge, early, ("early_issue", "all_gather:other:2", "")))
+    assert at_two.words == "pair_gather, merge all, early issue"
+    turned = Recipe(base=TransposeOf(recipe=Recipe(base="joined")), steps=(early,))
+    assert turned.words == "transpose of joined, early issue"
+    assert Recipe(base=source_base("text", "mine")).words == "sketch mine"

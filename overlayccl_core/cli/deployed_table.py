@@ -109,7 +109,8 @@ def _cases(problem: str, rows: pl.DataFrame) -> Table:
                 f"{case}{'' if row['direction'] == 'forward' else ' backward'}{_trained(row)}", CASE_WIDTH
             ),
             at_joints(
-                f"{row['candidate']}\n= {row['way'] if is_found(row['candidate']) else arm_label(arm)}", NAME_WIDTH
+                f"{row['candidate']}\n= {row['way'] if is_found(row['candidate']) else arm_label(arm)}",
+                NAME_WIDTH,
             ),
             (KNOWN if case_known(row) else _worded(columns_ratio(row, "gain"))) + other,
             use_text(row["instead"]) if row["instead"] else "deployed",

@@ -379,11 +379,11 @@ OF_TARGETS = {  # where a search asks a language model
 }
 CLUSTER = {"deployment": "trn1"}
 ASKED = {"proposer": "command", "command": "python examples/answer.py"}
-PRESETS = ("smoke", "evidence")
+OF_CLUSTER, OF_ASKED = "preset cluster, on a cluster", "two searches, of which one asks"
 BASES: dict[str, dict[str, object]] = {
-    **{preset: {"preset": preset} for preset in PRESETS},
-    "preset cluster, on a cluster": CLUSTER,
-    "two searches, of which one asks": ASKED,
+    **{preset: {"preset": preset} for preset in ("smoke", "evidence")},
+    OF_CLUSTER: CLUSTER,
+    OF_ASKED: ASKED,
 }
 # Those of code: what is configured is another thing in another preset. A search that asks has all ways.
 EVERYWHERE = [

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, ms, plain_table, times
-from overlayccl_core.measuring.arms import use_text
+from overlayccl_core.measuring.arms import is_framework, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import count
 from overlayccl_core.report.disturbed import disturbed
@@ -79,7 +79,9 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
     memory = NOTHING if mine.peak_memory_bytes is None else f"{mine.peak_memory_bytes / 2**20:.1f}"
     figures = str(mine.microbatches), ms(mine.step_us), memory
     if worth.instead is not None:
-        return f"NO: {use_text(worth.instead.arm)}", *figures, NOTHING, NOTHING
+        placed = worth.replaced.get(worth.instead.microbatches) and not is_framework(worth.instead.arm)
+        use = YES[Use.KNOWN] if placed else f"NO: {use_text(worth.instead.arm)}"
+        return use, *figures, NOTHING, NOTHING
     over = KNOWN if worth.known else _times(worth.gain_over(worth.rival))
     return (
         YES[Use.KNOWN if worth.known else Use.FOUND],

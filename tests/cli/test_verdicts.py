@@ -31,6 +31,12 @@ def test_where_something_else_is_faster_the_answer_is_no_and_names_it() -> None:
     assert told.startswith("nano NO: keep torch DDP (25") and told.endswith("- -")
 
 
+def test_a_known_way_that_took_the_place_is_in_the_folder() -> None:
+    splits = deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9)
+    [line] = lines(printed([verdicts._models([worth(*splits, replaced={1: "hand_bundled"})])]), "nano")
+    assert line.startswith("nano YES, known way 1 80")
+
+
 def test_a_known_way_is_no_gain_over_known_ways() -> None:
     told = shown(
         deployed(1, ran_as="best_known_way", needs_search=False), rival(1, "hand_bundled", 1.3, 1.2, 1.4)

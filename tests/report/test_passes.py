@@ -41,7 +41,7 @@ def test_a_problem_without_a_model_says_so_and_shows_every_candidate_of_its_benc
 
 
 def test_a_program_of_several_strategies_has_one_row_with_all_names(tree: Tree) -> None:
-    ways = tree.table(KNOWN_WAYS, "problems/uniform_a2a/known ways")
+    ways = tree.table(KNOWN_WAYS, "problems/uniform_a2a/known_ways")
     assert ways is not None
     again = ways.filter(pl.col("strategy") == "native").with_columns(
         strategy=pl.lit("again"), role=pl.lit("other")

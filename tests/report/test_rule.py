@@ -41,5 +41,5 @@ def _inputs_of(root: Path, tables: tuple[str, ...]) -> str:
     text = (root / "rules" / "report.smk").read_text()
     head, rest = text.split("    input:\n")
     tail = rest[rest.index("    output:") :]
-    inputs = "".join(f'        "results/{{deployment}}/{table}.parquet",\n' for table in tables)
+    inputs = "".join(f'        {table}="results/{{deployment}}/{table}.parquet",\n' for table in tables)
     return f"{head}    input:\n{inputs}{tail}"

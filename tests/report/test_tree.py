@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.report import deployed, headline
-from overlayccl_core.report.blocks import Block, Cards, Source, Text, of, only
+from overlayccl_core.report.blocks import Block, Cards, Source, Table, Text, of, only
 from overlayccl_core.report.page import TITLES, page
 from overlayccl_core.report.payback import cost_of
 from overlayccl_core.report.tree import Tree, of_summary
@@ -108,6 +108,8 @@ def test_every_figure_table_card_and_sentence_with_a_figure_tells_its_sources(
     for part, block in told:
         if isinstance(block, Text) and (block.tone == "missing" or block.text in fixed):
             continue
+        if isinstance(block, Table) and block.rows == headline.WORDS:
+            continue
         assert block.sources, (part, block)
         assert all((whole / source.file).is_file() for source in block.sources), (part, block)
 
@@ -115,7 +117,7 @@ def test_every_figure_table_card_and_sentence_with_a_figure_tells_its_sources(
 @pytest.mark.parametrize(
     ("part", "title", "tables"),
     [
-        ("top", "", {"splits", "deployed"}),
+        ("top", "", {"confirmed_steps", "deployed", "splits"}),
         ("worth", "nano: ways to split", {"splits", "deployed"}),
         ("deployed", "Files to take away", {"deployed files"}),
         ("deployed", "Stamps", {"confirmed_stamps"}),

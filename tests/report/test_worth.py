@@ -41,7 +41,7 @@ def worth(
 
     also: more Cases, which stand, with their steps.
     """
-    case = {"candidate": "found-1", "arm": chosen}
+    case = {"candidate": "found-1", "way": "found-1", "arm": chosen}
     cases = [
         row(DEPLOYED, **case, case=f"tp_mlp/n4-m{m}", trained_in=f"nano m{m}, other m4", instead=arm)
         for m, arm in (dict.fromkeys((1, 2, 4, 8)) | dict(replaced or {})).items()
@@ -295,7 +295,7 @@ def test_without_a_rival_that_is_said() -> None:
 
 def test_a_split_whose_cases_were_chosen_as_different_arms_counts_as_the_least_plain() -> None:
     cases = [
-        row(DEPLOYED, case=f"tp_mlp/{n}", candidate=f"c{n}", arm=arm, trained_in="nano m2")
+        row(DEPLOYED, case=f"tp_mlp/{n}", candidate=f"c{n}", way=f"c{n}", arm=arm, trained_in="nano m2")
         for n, arm in enumerate(("finalist_2", "developer", "best_known_way"))
     ]
     (told,) = worths_of(

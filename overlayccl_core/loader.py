@@ -71,18 +71,18 @@ def names(folder: str) -> tuple[str, ...]:
 
 def path(folder: str, name: str, part: str = "") -> Path:
     """The file of a plug-in, or the part `folder/NAME/<part>.py` of it. ValueError naming those there are."""
-    known = names(folder)
-    if not _NAME.fullmatch(name) or name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(
-            f"there is no {name!r} in {PACKAGE}/{folder}: {hint}There are: {', '.join(known) or 'none'}"
-        )
     part = part or MAIN_PART.get(folder, "")
-    file = _first(f"{folder}/{name}/{part}.py" if part else f"{folder}/{name}.py")
-    if file is None:
+    below = f"{folder}/{name}/{part}.py" if part else f"{folder}/{name}.py"
+    if _NAME.fullmatch(name) and (file := _first(below)) is not None:
+        return file
+    known = names(folder)
+    if name in known:
         raise ValueError(f"{PACKAGE}/{folder}/{name} has no {part}.py: it needs one")
-    return file
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise ValueError(
+        f"there is no {name!r} in {PACKAGE}/{folder}: {hint}There are: {', '.join(known) or 'none'}"
+    )
 
 
 def _first(below: str) -> Path | None:

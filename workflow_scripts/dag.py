@@ -30,14 +30,12 @@ def planned(
     triggers: Iterable[RerunTrigger] = EVERYTHING,
     *,
     configfiles: Iterable[Path] = (),
-    touched: bool = False,
 ) -> Any:
     """The workflow with its DAG of a target, of the files in the folder that this process is in.
 
     configfiles: what they say goes over the Snakefile's own.
-    touched: all its jobs are recorded as done, with the files that are there.
     """
-    with SnakemakeApi(OutputSettings(dryrun=not touched, quiet={Quietness.ALL})) as api:
+    with SnakemakeApi(OutputSettings(dryrun=True, quiet={Quietness.ALL})) as api:
         flow = api.workflow(
             resource_settings=ResourceSettings(cores=1),
             storage_settings=StorageSettings(),
@@ -46,12 +44,11 @@ def planned(
         )
         settings = DAGSettings(
             targets={target},
-            forceall=touched,
             force_incomplete=True,
             rerun_triggers=frozenset(triggers),
             max_checksum_file_size=CHECKSUM_LIMIT_BYTES,
         )
-        flow.dag(settings).execute_workflow(executor="touch" if touched else "dryrun")
+        flow.dag(settings).execute_workflow(executor="dryrun")
         return flow._workflow
 
 

@@ -33,7 +33,9 @@ def finish(base: dict[str, Any] | None = None, target: str = "all") -> dict[str,
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"made by {job.rule.name}\n")
     with mock.patch("workflow_scripts.pipeline.unrecorded", lambda _: ""):  # now they will be
-        dag.planned(base or {}, target, touched=True)
+        flow = dag.planned(base or {}, target)
+    for job in flow.dag.jobs:
+        flow.persistence.finished(job)
     return _subjects(jobs)
 
 

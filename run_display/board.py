@@ -1,4 +1,4 @@
-"""What is going on: the jobs that run, how far each is, and how long all of it will take. Text, no screen."""
+"""State of a run, as text: the running jobs, the progress of each, and the total time left."""
 
 import json
 import time
@@ -16,7 +16,7 @@ NAME_WIDTH = 24
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """A job that has begun. expected_s: what it should take in all."""
+    """A job that has begun; `expected_s` is its whole expected time."""
 
     name: str
     log: Path | None
@@ -24,16 +24,16 @@ class Running:
     expected_s: float
 
     def step(self) -> Step | None:
-        """What its command said last, if it says anything."""
+        """Return its command's last Step, if any."""
         if self.log is None:
             return None
         try:
             return Step(**json.loads(progress_file(self.log).read_text()))
-        except (OSError, ValueError, TypeError):  # not there (yet, or any more)
+        except (OSError, ValueError, TypeError):  # not there yet, or gone
             return None
 
     def left_s(self, step: Step | None, now: float) -> float | None:
-        """Seconds until it ends: as its command says, else as its units went so far, else as it should take."""
+        """Seconds left: from its command, else from its units so far, else from its expectation; None: overdue."""
         if step is not None and step.left_s is not None:
             return step.left_s
         spent = now - self.began
@@ -57,7 +57,7 @@ class Board:
         self.began = self.clock()
 
     def start(self, record: dict[str, Any], name: str) -> None:
-        """A job begins: the fields of Snakemake's record of it."""
+        """Add a job from the fields of Snakemake's record."""
         logs, benchmark = record.get("log") or [], record.get("benchmark")
         expected = self.expectations.seconds(str(record["rule_name"]), str(benchmark or ""))
         self.running[record["jobid"]] = Running(
@@ -65,19 +65,19 @@ class Board:
         )
 
     def end(self, jobid: int) -> tuple[str, float] | None:
-        """(name, seconds) of a job that ended; None for one that nobody saw begin."""
+        """Remove an ended job and return (name, seconds); None if its start was never seen."""
         job = self.running.pop(jobid, None)
         return (job.name, self.clock() - job.began) if job else None
 
     def lines(self) -> list[str]:
-        """One for each running job, and one for all."""
+        """Return a line for each running job, and one for all."""
         now = self.clock()
         of_jobs, left = [], {}
         for job in list(self.running.values()):  # a copy: jobs begin and end in other threads
             step = job.step()
             left[job.name] = job.left_s(step, now)
             of_jobs.append(_line(job, step, left[job.name], now))
-        word = "at least" if None in left.values() else "about"  # one of them takes longer than expected
+        word = "at least" if None in left.values() else "about"  # a job is overdue
         total = about(total_left_s(self.expectations.left(), left), word)
         return [
             *of_jobs,
@@ -98,14 +98,14 @@ def _clock(seconds: float) -> str:
 
 
 def about(seconds: float, word: str = "about") -> str:
-    """As exact as an estimate is."""
+    """Round seconds to the precision of an estimate."""
     if seconds < 90:
         return f"{word} {max(5 * round(seconds / 5), 5)} s"
     return f"{word} {round(seconds / 60)} min"
 
 
 def last_words(logs: Sequence[str]) -> str:
-    """What the command of a failed job said last in its log: its message, or its traceback."""
+    """Return a failed job's message or traceback, from the end of its log."""
     for log in logs:
         try:
             lines = Path(log).read_text().splitlines()

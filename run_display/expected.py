@@ -1,7 +1,7 @@
-"""How long the jobs of a run are expected to take, before they have begun.
+"""Expected times of a run's jobs, before they begin.
 
-A job is expected to take what it took the last time in its tree (its benchmark file). Where there is none: what the
-configuration gives it, with what comes on top of that (`dag/<rule>.py`).
+A job is expected to take as long as last time in its tree (its benchmark file). Without one, it is the configured
+time plus overhead (`dag/<rule>.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from workflow_scripts.phases import seconds_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A job that has not begun. share: of the machine that it takes while it runs (1: nothing runs beside it)."""
+    """A job in the plan; `share` is the part of the machine it takes while it runs (1: nothing runs beside it)."""
 
     name: str
     expected_s: float
@@ -23,12 +23,12 @@ class Planned:
 
 
 def name_of(rule: str, wildcards: Mapping[str, Any]) -> str:
-    """`bench tp_mlp`: a job in one line."""
+    """Name a job: `bench tp_mlp`."""
     return " ".join([rule, *(str(value) for key, value in wildcards.items() if key != "deployment")])
 
 
 class Expectations:
-    """Seconds by benchmark file, looked up once: a run writes these files anew."""
+    """Seconds by benchmark file, looked up once: a run overwrites these files."""
 
     def __init__(self, workflow: Any, settings: Any) -> None:
         self._workflow = workflow
@@ -36,7 +36,7 @@ class Expectations:
         self._seconds: dict[str, float] = {}
 
     def left(self) -> list[Planned]:
-        """The jobs that are in the plan now and have not ended; running ones are among them."""
+        """Return the planned jobs not yet ended, with the running ones."""
         dag = self._workflow.dag
         needed = list(dag._needrun)  # private: the version is pinned. A copy: jobs end in other threads
         jobs = [job for job in needed if not dag.finished(job)]
@@ -52,22 +52,23 @@ class Expectations:
         )
 
     def seconds(self, rule: str, benchmark: str) -> float:
-        """What a job of a rule should take."""
+        """Return the expected seconds of a job."""
         if benchmark not in self._seconds:
             self._seconds[benchmark] = _last(Path(benchmark)) or budget_s(rule, self._settings)
         return self._seconds[benchmark]
 
 
 def budget_s(rule: str, settings: Any) -> float:
-    """What the configuration gives a job, with what comes on top."""
+    """Return a job's configured seconds, with overhead."""
     seconds: float = rules()[rule].budget(settings, len(getattr(settings, "models", ()))).seconds
     return seconds
 
 
 def total_left_s(planned: Iterable[Planned], running: Mapping[str, float | None]) -> float:
-    """Seconds until all is done, the machine full all the time.
+    """Return the seconds until all is done, on a machine always full.
 
-    running: job -> its own seconds left; None (longer than expected) counts nothing, so the sum is a least.
+    Args:
+        running: Job -> its own seconds left; None (overdue) counts as 0, so the sum is a lower bound.
     """
     total = 0.0
     for job in planned:

@@ -1,8 +1,8 @@
-"""From Snakemake's records to the screen.
+"""Handler from Snakemake's records to the screen.
 
-Until the first job begins, and in dry runs, all is shown as Snakemake shows it. Then the jobs are shown, and of
-Snakemake's own records the warnings and the errors; all of them are in its log file. What went wrong is said again
-at the end, so that it is the last thing on the screen. After Ctrl-C nothing went wrong: what ran is said.
+Until the first job begins, and in dry runs, Snakemake's own output is shown. Then the jobs are shown, and of
+Snakemake's records only warnings and errors; its log file has all. Failures are repeated at the end, so they stand
+last on the screen. After Ctrl-C nothing has failed: the jobs then running are named.
 """
 
 import atexit
@@ -21,15 +21,15 @@ from run_display.screen import Lines, Screen, Terminal
 from workflow_scripts.causes import again
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
-INTERRUPTED = "Terminating processes on user request"  # Snakemake's word at Ctrl-C
+INTERRUPTED = "Terminating processes on user request"  # Snakemake's message at Ctrl-C
 KEPT = "what was measured so far is kept, and the same command goes on from there"
-AT_THE_END = ("Complete log", "Elapsed time")  # of what Snakemake says in passing
+AT_THE_END = ("Complete log", "Elapsed time")  # of Snakemake's messages without a level of warning
 
 
 def show(workflow: Any, settings: Any) -> None:
-    """Called by the Snakefile: show the run of this workflow, with these settings, in place of Snakemake's words.
+    """Show the run of a workflow in place of Snakemake's output; called by the Snakefile.
 
-    Not where Snakemake runs nothing, works for another Snakemake, or has a logger of somebody else's (`--logger`).
+    Do nothing if Snakemake runs nothing, works for another Snakemake, or has another logger (`--logger`).
     """
     output = workflow.output_settings
     plain = next((one for one in logger.handlers if isinstance(one, ColorizingTextHandler)), None)
@@ -46,23 +46,23 @@ def _job(dag: Any, jobid: int) -> Any:
 
 
 class RunHandler(logging.Handler):
-    """Stands where Snakemake's own handler stood, with its filters and its words."""
+    """Takes the place of Snakemake's own handler, with its filters and its format."""
 
     def __init__(self, plain: logging.Handler, board: Board, why: Callable[[int], str]) -> None:
-        """why: of a job that begins, what is said of its running again."""
+        """Begin before the first job; `why` tells, by a beginning job's id, the reason for its rerun."""
         super().__init__(plain.level)
         self.filters = plain.filters
         self.formatter = plain.formatter
         self.plain = plain
         self.board = board
         self.why = why
-        self.screen: Screen | None = None  # as long as no job has begun
+        self.screen: Screen | None = None  # None before the first job
         self.failed: list[str] = []
-        self.interrupted = ""  # the jobs that ran then
+        self.interrupted = ""  # the jobs running at Ctrl-C
         atexit.register(self.close)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One record, after the default filter. What goes wrong here is logging's to say, and stops no run."""
+        """Handle one record after the default filter. Errors in here go to logging, and stop no run."""
         try:
             self._follow(getattr(record, "event", None), record)
             if self.screen is None:
@@ -84,7 +84,7 @@ class RunHandler(logging.Handler):
                 self.board.total = int((fields.get("stats") or {}).get("total", 0))
             case LogEvent.JOB_INFO:
                 self._begin()
-                if fields["log"]:  # what has none, as `all`, only names files
+                if fields["log"]:  # rules without a log, like `all`, only name files
                     name = name_of(fields["rule_name"], fields["wildcards"])
                     self.board.start(fields, name)
                     self._note(f"{name}: begins{self.why(fields['jobid'])}")
@@ -96,7 +96,7 @@ class RunHandler(logging.Handler):
             case LogEvent.JOB_ERROR:
                 ended = self.board.end(fields["jobid"])
                 if self.interrupted:
-                    return  # it ended as it was told to
+                    return  # it ended on request
                 name = ended[0] if ended else fields["rule_name"]
                 self.failed.append(f"{name} failed, and this is why:\n{last_words(fields['log'])}".rstrip())
             case _:
@@ -113,7 +113,7 @@ class RunHandler(logging.Handler):
             self.screen.note(text)
 
     def close(self) -> None:
-        """Give the screen back; what failed is its last word."""
+        """Give the screen back; failures are its last lines."""
         if self.screen is not None:
             self.screen.end()
             for text in self.failed:

@@ -1,4 +1,4 @@
-"""Where lines go: above a live display in a terminal; without one, one after the other, all 30 s how far it is."""
+"""Output of lines: above a live display in a terminal; else one after another, with progress every 30 s."""
 
 import os
 import sys
@@ -18,23 +18,23 @@ ERROR_FD, OUT_FD = 2, 1
 
 
 class Screen(Protocol):
-    """What the handler writes on."""
+    """Screen of the handler."""
 
     def begin(self) -> None:
-        """Jobs begin to run."""
+        """Begin with the first job."""
 
     def write(self, text: str) -> None:
-        """Lines that stay."""
+        """Write lines to stay."""
 
     def note(self, text: str) -> None:
-        """Lines that stay where nothing else shows what runs."""
+        """Write lines to stay, unless a display already shows the running jobs."""
 
     def end(self) -> None:
-        """Nothing runs any more."""
+        """End: nothing runs any more."""
 
 
 class Lines:
-    """For logs and pipes."""
+    """Screen for logs and pipes."""
 
     def __init__(self, lines: Callable[[], list[str]], *, every_s: float = EVERY_S) -> None:
         self._lines = lines
@@ -43,20 +43,20 @@ class Lines:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Say how far it is from now on."""
+        """Begin to print progress."""
         self._thread = threading.Thread(target=self._repeat, daemon=True)
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """At once."""
+        """Print at once."""
         print(text, file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
-        """With the time of day."""
+        """Print with the time of day."""
         self.write(f"[{datetime.now():%H:%M:%S}] {text}")
 
     def end(self) -> None:
-        """No more."""
+        """Stop printing progress."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -70,9 +70,8 @@ class Lines:
 class Terminal:
     """A live line for each job at the bottom of a terminal, everything else above it.
 
-    While it is live, standard error (and standard output, if that is the terminal, too) of this process and of all
-    that it starts go through a pipe, from which they are written above the live lines: else they would be
-    written into them.
+    While it is live, a pipe takes standard error (and standard output, if it is the terminal) of this process and
+    its children. Their lines are printed above the live lines, not into them.
     """
 
     def __init__(self, lines: Callable[[], list[str]]) -> None:
@@ -107,14 +106,14 @@ class Terminal:
         self._reader.start()
 
     def write(self, text: str) -> None:
-        """Above the live lines."""
+        """Print above the live lines."""
         if self._live is None:
             print(text, file=sys.stderr, flush=True)
         else:
             self._live.console.print(Text.from_ansi(text))
 
     def note(self, text: str) -> None:
-        """The live lines show it."""
+        """Do nothing: the live lines show it."""
 
     def end(self) -> None:
         """Give the terminal back."""
@@ -125,7 +124,7 @@ class Terminal:
             os.dup2(saved, fd)
             os.close(saved)
         if self._reader is not None:
-            self._reader.join(timeout=1.0)  # a process that outlives the run may still hold the pipe
+            self._reader.join(timeout=1.0)  # a surviving process may still hold the pipe
         self._live.stop()
         self._live = None
 

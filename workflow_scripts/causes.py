@@ -1,4 +1,4 @@
-"""Why a job runs, in words: for `why` before a run, and for what people see of a run."""
+"""Why a job runs, in words: for `why` before a run, and for the display of a run."""
 
 import ast
 import json
@@ -12,14 +12,14 @@ from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE
 from overlayccl_core.digest import ROOT, closure
 from overlayccl_core.tables import records
 
-SHOWN = 4  # files, keys, jobs that are named one by one
+SHOWN = 4  # files, keys or jobs named one by one
 VALUE = 60  # characters of a value
 
 _files_of = cache(closure)
 
 
 def because(workflow: Any) -> tuple[dict[str, list[Any]], list[Any]]:
-    """(cause in words -> jobs that run for it; jobs that run only if what they read comes out another)."""
+    """Return (cause in words -> its jobs; jobs running only if an input comes out different)."""
     causes: dict[str, list[Any]] = {}
     behind: list[Any] = []
     for job in sorted(workflow.dag.jobs, key=lambda job: (job.rule.name, str(job))):
@@ -35,7 +35,7 @@ def because(workflow: Any) -> tuple[dict[str, list[Any]], list[Any]]:
 
 
 def again(job: Any, workflow: Any) -> str:
-    """Of a job that begins: ` again: ` and why; empty for what nobody has made before."""
+    """Return ` again: ` and the reasons for a job made before; empty for a first run."""
     files = [Path(str(file)) for file in job.output]
     if not any(file.exists() or records.is_incomplete(file) or records.read(file) for file in files):
         return ""
@@ -44,9 +44,9 @@ def again(job: Any, workflow: Any) -> str:
 
 
 def own_causes(job: Any, workflow: Any) -> Iterator[str]:
-    """Why a job runs, whatever the jobs before it make.
+    """Yield a job's own causes, independent of the jobs before it.
 
-    Of one that stands behind another that runs, Snakemake's reason says no more than that: all else is asked here.
+    For a job behind another running one, Snakemake's reason says no more than that, so this checks all else.
     """
     records_of, pipeline = workflow.persistence, workflow.globals["PIPELINE"]
     reason = workflow.dag.reason(job)
@@ -74,14 +74,14 @@ def own_causes(job: Any, workflow: Any) -> Iterator[str]:
 
 
 def _made_anew(job: Any, dag_: Any) -> set[str]:
-    """What a job reads and others of this run have made, or will."""
+    """Inputs of a job made, or yet to be made, by other jobs of this run."""
     reason = dag_.reason(job)
     done = {file for other, files in dag_.dependencies[job].items() if dag_.finished(other) for file in files}
     return set(map(str, reason.updated_input_run | (reason.updated_input & done)))
 
 
 def _gone(job: Any, dag_: Any) -> set[str]:
-    """What others ask of a job, and is not there."""
+    """Missing outputs of a job, needed by other jobs."""
     asked = {str(file) for files in dag_.depending[job].values() for file in files}
     return {file for file in asked if not Path(file).exists()}
 
@@ -99,7 +99,7 @@ def _parameters(job: Any, change: Any, pipeline: Any) -> Iterator[str]:
 
 
 def _pairs(old: list[Any], new: list[Any]) -> Iterator[tuple[str, str]]:
-    """What each parameter was and is; of those with fields, the fields."""
+    """Yield the old and the new value of each parameter; of parameters with fields, of each changed field."""
     for before, now in zip(old, new, strict=False):
         if isinstance(before, dict) and isinstance(now, dict):
             for key in sorted(before.keys() | now.keys()):
@@ -113,7 +113,7 @@ def _pairs(old: list[Any], new: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _without(value: Any, other: Any) -> Any:
-    """Of a text with commas, as a machine's, the parts that another one has not."""
+    """Drop the parts of a text with commas, such as a machine's, found in the other text too."""
     if not (isinstance(value, str) and isinstance(other, str)):
         return value
     parts, others = (re.split(r", *", text) for text in (value, other))
@@ -130,7 +130,7 @@ def _fields(key: str, before: Any, now: Any) -> Iterator[tuple[str, str]]:
 
 
 def _edited(job: Any, pipeline: Any) -> str:
-    """The files of its code that were written since it ran, where these are few."""
+    """Name the files of its code written since its last run, if they are few."""
     record = next((r for r in (records.read(Path(str(file))) for file in job.output) if r), None)
     stage = STAGE.match(job.shellcmd)
     if record is None or stage is None:
@@ -138,7 +138,7 @@ def _edited(job: Any, pipeline: Any) -> str:
     subject = {name: job.wildcards.get(name) for name in ("problem", "model", "search")}
     files = _files_of(stage[1], *pipeline.plugins(stage[1], **subject))
     since = [file for file in files if file.stat().st_mtime > record.started]
-    if len(since) > SHOWN:  # a clone, or what was unpacked: all is as old as that
+    if len(since) > SHOWN:  # a clone or an unpacked archive: all files are new
         return f". Dates do not tell which file it was: more than {SHOWN} are younger than what it made"
     return f": {', '.join(sorted(_place(file) for file in since))}" if since else ""
 
@@ -148,7 +148,7 @@ def _place(file: Path) -> str:
 
 
 def _value(text: str) -> Any:
-    """A recorded parameter: what it holds, where it is JSON."""
+    """Parse a recorded parameter, with the JSON in it."""
     try:
         value = ast.literal_eval(text)
         return json.loads(value) if isinstance(value, str) and value[:1] in "{[" else value
@@ -162,6 +162,6 @@ def _short(value: Any) -> str:
 
 
 def some(names: list[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Join the first names, and count the others."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

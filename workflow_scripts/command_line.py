@@ -1,4 +1,4 @@
-"""What the command line of Snakemake, and the profile that it names, say of a run."""
+"""Options of a run, from Snakemake's command line and its profile."""
 
 import argparse
 import os
@@ -16,13 +16,13 @@ WITHOUT_JOBS = (
     *("list_changes", "list_input_changes", "list_params_changes", "list_untracked", "list_conda_envs"),
     *("unlock", "archive", "touch", "cleanup_metadata", "cleanup_shadow", "delete_all_output"),
     *("delete_temp_output", "conda_cleanup_envs", "conda_create_envs_only", "container_cleanup_images"),
-)  # what Snakemake is asked for in place of a run, as its parser names it
+)  # options in place of a run, named as in Snakemake's parser
 
 
 def starts_jobs(dryrun: bool) -> bool:
-    """Whether this Snakemake is to start jobs: not where it plans, or does something with what there is.
+    """Return whether this Snakemake starts jobs: not for a plan, nor with an option in place of a run.
 
-    Its own parser reads the command line: options have short forms, and are abbreviated.
+    Snakemake's own parser reads the command line, as options have short forms and abbreviations.
     """
     if dryrun:
         return False
@@ -35,26 +35,26 @@ def starts_jobs(dryrun: bool) -> bool:
 
 
 def prefer_this_python() -> None:
-    """Let `python` in a rule's command be the one that Snakemake runs in, activated or not.
+    """Make `python` in rules' commands the Python of this Snakemake, activated or not.
 
-    With --sdm conda a rule runs in the environment of envs/local.yaml, whose `python` then comes first.
+    With --sdm conda a rule runs in the environment of envs/local.yaml, with its own `python` first.
     """
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
 
 
 def import_nothing_from_here() -> None:
-    """For the jobs of a cluster: each begins as `python -m snakemake` in the project's folder."""
+    """Set PYTHONSAFEPATH: a cluster's jobs begin as `python -m snakemake` in the project's folder."""
     os.environ[SAFE_PATH] = "1"
 
 
 def lend(clone: Path) -> None:
-    """Let the `python` of rules find the package of a clone that is not installed there."""
+    """Let the `python` of rules import the package of a clone without installing it."""
     named = filter(None, [str(clone), os.environ.get("PYTHONPATH")])
     os.environ["PYTHONPATH"] = os.pathsep.join(named)
 
 
 def refuse_braces(folder: Path) -> None:
-    """ValueError for a folder that Snakemake would take for a pattern: it formats paths below its rules."""
+    """Raise ValueError for braces in a folder's path: Snakemake formats paths below its rules."""
     if set("{}") & set(str(folder)):
         raise ValueError(
             f"{folder}: braces in a path mean something to Snakemake: give the folder another name"
@@ -62,17 +62,22 @@ def refuse_braces(folder: Path) -> None:
 
 
 def name_profile() -> None:
-    """Let messages name the profile in use: that of the command line, or (in a cluster's job) of who submitted
-    it."""
+    """Record the profile for messages: of the command line, or in a cluster's job of its submitter."""
     if names := _profiles():
         os.environ[PROFILE] = names[-1]
 
 
 def lay_profile(config: dict[str, Any], given: Any) -> None:
-    """Put what the profiles in use configure below the keys of --config, here and for jobs on a cluster.
+    """Put the profiles' configuration below the keys of --config, here and for jobs on a cluster.
 
-    Snakemake takes the one or the other: --config models=nano would make it forget the profile's deployment.
-    config: as Snakemake merged it; given: its ConfigSettings. ValueError: file, field and mend.
+    Snakemake takes one or the other: --config models=nano would drop the profile's deployment.
+
+    Args:
+        config: The configuration, merged by Snakemake.
+        given: Its ConfigSettings.
+
+    Raises:
+        ValueError: Names the file, the field and the mend.
     """
     from snakemake.cli import get_profile_dir, parse_config
 
@@ -87,7 +92,7 @@ def lay_profile(config: dict[str, Any], given: Any) -> None:
 
 
 def _profiles() -> list[str]:
-    """Of this command, as Snakemake reads it; none in a job, which gets all by --config."""
+    """Return this command's profiles, read as Snakemake does; none in a job, as it gets all by --config."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--profile", action="append", default=[])
     named: list[str] = parser.parse_known_args(sys.argv[1:])[0].profile

@@ -1,4 +1,4 @@
-"""Snakemake's own plan, asked in-process: nothing is started. Partly private: its version is pinned."""
+"""Snakemake's plan, made in-process without starting anything. Partly private: its version is pinned."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from snakemake.settings.types import (
     StorageSettings,
 )
 
-ALONE = "machine"  # the resource of rules that have all nodes to themselves
+ALONE = "machine"  # the resource of rules with all nodes to themselves
 EVERYTHING = frozenset(RerunTrigger)
-CHECKSUM_LIMIT_BYTES = 10**9  # that of the profiles: a table is compared by its content
+CHECKSUM_LIMIT_BYTES = 10**9  # as in the profiles: tables are compared by content
 
 
 def planned(
@@ -31,9 +31,10 @@ def planned(
     *,
     configfiles: Iterable[Path] = (),
 ) -> Any:
-    """The workflow with its DAG of a target, of the files in the folder that this process is in.
+    """Return the workflow with its DAG of a target, for the files in the current folder.
 
-    configfiles: what they say goes over the Snakefile's own.
+    Args:
+        configfiles: Files of configuration laid over the Snakefile's own.
     """
     with SnakemakeApi(OutputSettings(dryrun=True, quiet={Quietness.ALL})) as api:
         flow = api.workflow(
@@ -53,7 +54,7 @@ def planned(
 
 
 def answered(answer: Callable[[], Any]) -> None:
-    """Write what `answer` gives as JSON to standard output, and all that Snakemake says to standard error."""
+    """Write the result of `answer` as JSON to standard output, and Snakemake's messages to standard error."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     json.dump(answer(), out)
@@ -61,6 +62,6 @@ def answered(answer: Callable[[], Any]) -> None:
 
 
 def request() -> dict[str, Any]:
-    """What was asked on standard input."""
+    """Read a request from standard input."""
     asked: dict[str, Any] = json.load(sys.stdin)
     return asked

@@ -1,8 +1,8 @@
-"""What a job keeps to of the run that began it: it ends with it, and measures only where it may.
+"""Ties of a job to its run: it ends with the run, and measures only if it may.
 
-Jobs, on other hosts too, hold `.snakemake/runs/<tree>.jobs` together and look every second whether their run is
-there: where it was killed they end as if interrupted, and keep what was measured. Where a shared folder has no
-locks, or each host has its own, a job sees its run gone only when another one begins.
+Jobs, on other hosts too, share a lock on `.snakemake/runs/<tree>.jobs` and check every half second for their run.
+After a kill of the run they end as if interrupted, and keep all measurements. If a shared folder has no locks, or
+each host has its own, a job sees its run gone only when another one begins.
 """
 
 import json
@@ -16,25 +16,25 @@ from pathlib import Path
 
 from overlayccl_core.locks import TOGETHER, opened, taken
 
-RUN = "OVERLAYCCL_RUN"  # tells jobs the file and the identity of their run
-ELSEWHERE = "OVERLAYCCL_ELSEWHERE"  # tells jobs that measure why they may not
-SURE_S = 3.0  # a job that looks after its run holds the run's file for a moment
+RUN = "OVERLAYCCL_RUN"  # variable with the file and the identity of a job's run
+ELSEWHERE = "OVERLAYCCL_ELSEWHERE"  # variable with the reason to measure nothing
+SURE_S = 3.0  # a job's check locks the run's file for a moment
 LOOK_S = 0.5
-SURE = 2  # looks in a row that find it gone
-GONE = signal.SIGUSR1  # that its run is: Ctrl-C is nothing to what a script began with `&`
-END_S = 60.0  # in which the ranks of a job have ended, and what they measured is kept
+SURE = 2  # checks in a row to find it gone
+GONE = signal.SIGUSR1  # a script's job begun with `&` ignores Ctrl-C
+END_S = 60.0  # enough for a job's ranks to end and their samples to be kept
 
-held: list[int] = []  # open as long as the process is there: locks go with it
+held: list[int] = []  # open while the process lives: locks go with it
 
 
 def refuse_elsewhere() -> None:
-    """Called by a job that would measure. ValueError where it may not."""
+    """Raise ValueError if this job, about to measure, may not."""
     if why := os.environ.get(ELSEWHERE):
         raise ValueError(why)
 
 
 def follow(say: Callable[[str], None]) -> None:
-    """Called by a job: end it, as Ctrl-C would, once its run is gone. Nothing where no run began it."""
+    """End this job, as Ctrl-C would, once its run is gone. Do nothing without a run."""
     file, _, identity = os.environ.get(RUN, "").rpartition(":")
     if not file:
         return
@@ -43,11 +43,11 @@ def follow(say: Callable[[str], None]) -> None:
     taken(jobs, TOGETHER, END_S)
     held.append(jobs)
     said = told_of(run)
-    # On another host they do not tell where the folder's locks hold on one host only.
+    # From another host, locks count only if the run's own lock is visible here.
     locks_tell = bool(said.get("locks")) if said.get("host") == platform.node() else not is_free(run)
     signal.signal(GONE, signal.default_int_handler)  # as Ctrl-C: KeyboardInterrupt
     look = (run, identity, locks_tell)
-    if _gone_for_sure(*look):  # while this waited in a queue
+    if _gone_for_sure(*look):  # while this job was queued
         say("the run that began this is gone: ending")
         raise KeyboardInterrupt
     threading.Thread(target=_end_when_gone, args=(*look, say), daemon=True).start()
@@ -63,19 +63,19 @@ def _end_when_gone(run: Path, identity: str, locks_tell: bool, say: Callable[[st
 
 
 def _gone_for_sure(run: Path, identity: str, locks_tell: bool) -> bool:
-    """Whether a run is gone at several looks in a row."""
+    """Return whether several checks in a row find the run gone."""
     for look in range(SURE):
         time.sleep(LOOK_S * bool(look))
         try:
             if _identity(run) == identity and not (locks_tell and is_free(run)):
                 return False
         except OSError:
-            return False  # of a shared folder that cannot be read just now
+            return False  # a shared folder, unreadable just now
     return True
 
 
 def is_free(run: Path) -> bool:
-    """Whether nobody holds a run's file: it is gone, or its run is."""
+    """Return whether a run's file is unlocked, or gone."""
     try:
         lock = os.open(run, os.O_RDONLY)
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def _identity(run: Path) -> str:
 
 
 def told_of(run: Path) -> dict[str, object]:
-    """Of whom a run's file is; nothing where it is gone or being written. OSError where it cannot be read."""
+    """Return the contents of a run's file; empty if it is gone or being written. OSError if it cannot be read."""
     try:
         return dict(json.loads(run.read_text()))
     except (FileNotFoundError, ValueError, TypeError):

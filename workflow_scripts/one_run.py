@@ -1,7 +1,7 @@
-"""One run at a time on a results tree: a dead run's locks are nobody's, and its jobs end themselves (`following`).
+"""One run at a time on a results tree: a dead run's locks are free, and its jobs end themselves (`following`).
 
-A run is a Snakemake that starts jobs. It holds `.snakemake/runs/<tree>.run` as long as it lives, however it dies,
-and writes into it who it is.
+A run is a Snakemake starting jobs. It locks `.snakemake/runs/<tree>.run` until it ends or dies, and writes its
+identity there.
 """
 
 import json
@@ -20,16 +20,18 @@ from overlayccl_core.timing import partial
 from workflow_scripts.following import END_S, RUN, SURE_S, held, is_free, told_of
 
 FOLDER = Path(".snakemake/runs")
-SNAKEMAKE_LOCKS = Path(".snakemake/locks")  # Snakemake's, which stay when it is killed; its version is pinned
+SNAKEMAKE_LOCKS = Path(".snakemake/locks")  # Snakemake's; they outlive a kill; its version is pinned
 
 
 def begin(tree: str, warn: Callable[[str], None]) -> None:
-    """Have `results/<tree>` for this process until it ends.
+    """Lock `results/<tree>` for this process until it ends.
 
-    Waits for jobs of a run that was killed, and takes away what it left: Snakemake's locks, parts of files.
-    ValueError where another run has the tree, jobs do not end, or nothing can be written.
+    Wait for jobs of a killed run, and remove its remains: Snakemake's locks, parts of files.
+
+    Raises:
+        ValueError: Another run has the tree, jobs do not end, or nothing can be written.
     """
-    while held:  # by a Snakemake that this process ran before
+    while held:  # by an earlier Snakemake of this process
         os.close(held.pop())
     run, jobs = FOLDER / f"{tree}.run", FOLDER / f"{tree}.jobs"
     _refuse_unwritable(FOLDER, Path("results") / tree)
@@ -63,13 +65,13 @@ def begin(tree: str, warn: Callable[[str], None]) -> None:
 
 
 def end(tree: str) -> None:
-    """Remove launches whose tables are recorded: after a run, or before one, of what a killed one left."""
+    """Remove launches with recorded tables: after a run, or before one if the last was killed."""
     for folder in Path("results", tree).rglob(partial.PARTIAL):
         partial.settle(folder)
 
 
 def _refuse_unwritable(*folders: Path) -> None:
-    """ValueError where a file of a block cannot be written into each folder: a run would fail after it measured."""
+    """Raise ValueError unless each folder takes a file of one block: a run would fail after measuring."""
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -96,16 +98,16 @@ def _wait_for_jobs(file: Path, tree: str, warn: Callable[[str], None]) -> None:
 
 
 def _forget_locks(tree: str) -> None:
-    """Take away Snakemake's locks on files of a tree that nobody else has, and on its archive."""
+    """Remove Snakemake's locks on the files of a tree, now ours alone, and on its archive."""
     mine = (f"results/{tree}/", f"results/{tree}.")
     for lock in SNAKEMAKE_LOCKS.glob("*.lock"):
-        with suppress(FileNotFoundError):  # of another tree, whose run has just removed it
+        with suppress(FileNotFoundError):  # just removed by another tree's run
             if any(line.startswith(mine) for line in lock.read_text().splitlines()):
                 lock.unlink()
 
 
 def _forget_parts(tree: str) -> None:
-    """Take away files that were being written (`tables.atomic`) when a run was killed."""
+    """Remove half-written files (`tables.atomic`) of a killed run."""
     results = Path("results")
     for part in (*(results / tree).rglob(".*.tmp"), *results.glob(f".{tree}.*.tmp")):
         part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How long the phases of a run took, from the benchmark files of its rules: `make run` prints it at the end."""
+"""Durations of a run's phases, from the benchmark files of its rules: `make run` prints them at the end."""
 
 import argparse
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def seconds_of(file: Path) -> float:
-    """Wall-clock seconds of one job, as Snakemake's `benchmark` wrote them. ValueError for another file."""
+    """Return the wall-clock seconds in a `benchmark` file of Snakemake. ValueError for another file."""
     lines = file.read_text().splitlines()
     if len(lines) < 2 or not lines[0].startswith("s\t"):
         raise ValueError(f"{file}: is no benchmark file of Snakemake: remove it")
@@ -14,7 +14,7 @@ def seconds_of(file: Path) -> float:
 
 
 def phases(files: Iterable[Path]) -> dict[str, dict[str, float]]:
-    """rule -> what it was for (a Problem, a model; empty text) -> seconds; the slowest rule first."""
+    """Map rule -> subject (a Problem, a model; or empty) -> seconds; the slowest rule first."""
     seconds_by_rule: dict[str, dict[str, float]] = {}
     for file in sorted(files):
         rule, _, subject = file.stem.partition("-")
@@ -23,7 +23,7 @@ def phases(files: Iterable[Path]) -> dict[str, dict[str, float]]:
 
 
 def text(seconds_by_rule: dict[str, dict[str, float]]) -> str:
-    """One line for each rule: seconds, and of what."""
+    """Format one line a rule: its seconds, in total and by subject."""
     lines = ["Seconds of each phase (those that start no ranks run beside one another):"]
     for rule, jobs in seconds_by_rule.items():
         parts = ", ".join(f"{subject} {seconds:.0f}" for subject, seconds in jobs.items() if subject)
@@ -32,7 +32,7 @@ def text(seconds_by_rule: dict[str, dict[str, float]]) -> str:
 
 
 def main() -> None:
-    """Print the phases whose jobs ended since a time."""
+    """Print the phases of jobs ended since a time."""
     parser = argparse.ArgumentParser(prog="python -m workflow_scripts.phases")
     parser.add_argument("--results", type=Path, required=True, help="results/<deployment>")
     parser.add_argument("--since", type=float, default=0.0, help="seconds since 1970")

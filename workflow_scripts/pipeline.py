@@ -1,4 +1,4 @@
-"""What the Snakefile knows when it is read: configuration, deployment, Cases, and the code of each rule."""
+"""Facts known as the Snakefile is read: configuration, deployment, Cases, and the code of each rule."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,16 +38,19 @@ DEPLOYMENTS = Path("config/deployments")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A checked configuration. Texts that become parameters have sorted keys: equal value, equal text.
+    """A checked configuration. Texts passed as parameters have sorted keys: equal values give equal texts.
 
-    machine: that the tree is of, or will be (`Backend.fingerprint`). Rules that measure have it as a parameter.
-    elsewhere: why nothing is measured now, where that is another one than this; else empty.
-    besides: what is another here and not known to change a measurement; else empty.
-    unrecorded: which tables of the tree came without records, so that nothing is made here; else empty.
-    left_out: one line about models that are not trained, as a Problem at their sites is not configured; else empty.
-    starts: whether jobs will start. typed: what --config said besides the profile.
-    Every plan asks for the code and the models of every job, and a run with checkpoints makes several: each file is
-    read once.
+    Each plan asks for the code and the models of every job, and a run with checkpoints plans several times. So each
+    file is read once.
+
+    Attributes:
+        machine: Fingerprint of the machine measured on (`Backend.fingerprint`), a parameter of rules with ranks.
+        elsewhere: Reason to measure nothing now: the tree is of another machine. Else empty.
+        besides: Differences of this host, not known to change a measurement. Else empty.
+        unrecorded: Tables without Snakemake's records; then nothing is made. Else empty.
+        left_out: One line on models not trained, as `problems` lacks a Problem at their sites. Else empty.
+        starts: Whether jobs will start.
+        typed: Keys and values of --config, unless the profile has the same.
     """
 
     settings: Settings
@@ -73,15 +76,17 @@ class Pipeline:
 
     @property
     def deployment_file(self) -> str:
-        """The file that the commands read the deployment from."""
+        """The deployment's file, read by the commands."""
         return (DEPLOYMENTS / f"{self.deployment.name}.yaml").as_posix()
 
     def said(
         self, overrides: Mapping[str, Any], alone: Iterable[str], tell: Callable[[str], None] = print
     ) -> str:
-        """What an archive says of the run (`archiving.manifest`). alone: the rules that have all nodes for them.
+        """Describe the run for its archive (`archiving.manifest`), as JSON.
 
-        tell: is told why there is no commit, if there is none.
+        Args:
+            alone: Rules with all nodes to themselves.
+            tell: Called with the reason if there is no commit.
         """
         commit, clean = commit_of(Path(), tell)
         config = configured(overrides)
@@ -100,7 +105,7 @@ class Pipeline:
 
     @property
     def job_resources(self) -> Mapping[str, int | str]:
-        """What rules that run ranks ask Snakemake's executor for, as the launcher says."""
+        """Resources of rules with ranks, for Snakemake's executor, from the launcher."""
         return launcher_of(self.deployment).job_resources(self.deployment)
 
     @property
@@ -110,13 +115,15 @@ class Pipeline:
 
     @property
     def ranks_json(self) -> str:
-        """The fields that a measurement depends on."""
+        """The fields a measurement depends on."""
         return _of_ranks(self.deployment)
 
     @property
     def largest_payload_bytes(self) -> int:
-        """Up to which a selftest looks at values: the deployment's, or what a Program of a Case may call at once:
-        a rank's data for every rank (half of the memory budget at most). Where ranks compile, the deployment's.
+        """The largest payload whose values a selftest checks.
+
+        Where ranks compile, it is the deployment's. Else it grows to the most a Program of a Case may call at once:
+        a rank's data for every rank, but at most half of the memory budget.
         """
         here = self.deployment
         if here.uniform:
@@ -130,11 +137,11 @@ class Pipeline:
         return json.dumps([case.to_json() for case in self.cases[problem]], sort_keys=True)
 
     def model_json(self, model: str) -> str:
-        """A training model's fields and what its text holds: a comment in its file changes nothing."""
+        """A training model's fields and the content of its text: a comment in its file changes nothing."""
         return self._model(model).identity()
 
     def long_model_json(self, model: str) -> str:
-        """The same of a model as the target `longrun` trains it, on a text that may be another."""
+        """The same for the target `longrun`, perhaps on another text."""
         return self.settings.longrun.on_its_text(self._model(model)).identity()
 
     def problems_of_model(self, model: str) -> tuple[str, ...]:
@@ -142,7 +149,7 @@ class Pipeline:
         return self._problems_of(self._model(model), self.deployment.ranks)
 
     def chosen_with(self, problem: str) -> tuple[str, ...]:
-        """The Problem and those that are chosen together with it: some step has both, or both with a third."""
+        """The Problem and all chosen together with it: Problems of one step, directly or through a third."""
         together = [problem]
         for one in together:  # grows
             for model in self.models_of(one):
@@ -150,7 +157,7 @@ class Pipeline:
         return tuple(together)
 
     def models_of(self, *problems: str) -> tuple[str, ...]:
-        """The configured models that have one of the Problems at a site."""
+        """The configured models with one of the Problems at a site."""
         return tuple(
             name
             for name in self.settings.models
@@ -159,7 +166,7 @@ class Pipeline:
 
     @property
     def long_models(self) -> tuple[str, ...]:
-        """The models whose losses are compared. ValueError where there is none."""
+        """The models of the target `longrun`, for the comparison of losses. ValueError if there is none."""
         if not self.settings.models:
             raise ValueError(
                 f"longrun: no model is trained on {self.deployment.name}, so there are no losses to compare: name "
@@ -168,7 +175,7 @@ class Pipeline:
         return self.settings.models
 
     def trained_json(self, *problems: str) -> str:
-        """Case -> direction -> models (`nano m8`) that train it, of some Problems."""
+        """Map Case -> direction -> models training it (`nano m8`), for some Problems."""
         labels_of: dict[str, dict[str, list[str]]] = {}
         for name in self.models_of(*problems):
             model = self._model(name)
@@ -188,8 +195,11 @@ class Pipeline:
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """(Problem, search at a seed) of the target `ablations`. ValueError: no Problem of it is configured, or a
-        search of it cannot ask."""
+        """The (Problem, search at a seed) pairs of the target `ablations`.
+
+        Raises:
+            ValueError: None of its Problems is configured, or one of its searches cannot ask.
+        """
         section = self.settings.ablations
         problems = [name for name in self.settings.problems if name in section.problems]
         if not problems:
@@ -202,13 +212,13 @@ class Pipeline:
         return tuple((p, search) for p in problems for search in at_seeds(section.searches, section.seeds))
 
     def compared_json(self, name: str) -> str:
-        """The fields of a search as the target `ablations` runs it."""
+        """The fields of a search in the target `ablations`."""
         search = self.settings.asking.of(load_search(name))
         return search.changed(begin=Begin(self.settings.ablations.begin)).to_json()
 
     @property
     def choosers(self) -> tuple[str, ...]:
-        """Those of `asking`, which the target `probing` lets choose probes. ValueError where there is none."""
+        """The searches of `asking`: in the target `probing` they choose probes. ValueError if there is none."""
         if not (asking := self.asking):
             raise ValueError(
                 "probing: no search of `searches` asks a language model: --config proposer=claude, "
@@ -218,7 +228,7 @@ class Pipeline:
 
     @property
     def asking(self) -> tuple[str, ...]:
-        """The configured searches that ask a language model."""
+        """The configured searches with a language model."""
         return tuple(name for name in self.settings.searches if self.asks(name))
 
     def search_json(self, name: str) -> str:
@@ -226,28 +236,28 @@ class Pipeline:
         return self.settings.asking.of(load_search(name)).to_json()
 
     def asks(self, name: str) -> int:
-        """How many language models a search asks at once."""
+        """The number of language models a search asks at once."""
         return int(asks(load_search(name).proposer) is not None)
 
     @property
     def searches(self) -> tuple[str, ...]:
-        """The configured searches; behind each that asks a language model, its second round."""
+        """The configured searches; after each search with a language model, its second round."""
         return tuple(chain.from_iterable(rounds(load_search(name)) for name in self.settings.searches))
 
     def settings_of(self, problem: str) -> str:
-        """The part of the settings that Cases are made from."""
+        """The part of the settings behind a Problem's Cases."""
         return self.settings.of_problem(problem).part("cases", "models")
 
     def code(
         self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None
     ) -> str:
-        """Digest of a rule's code, for its Problem, its model or its search if it has one."""
+        """Digest of a rule's code, for its Problem, model or search, if any."""
         return self._digest(rule, *self.plugins(rule, problem, model, search))
 
     def plugins(
         self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None
     ) -> tuple[str, ...]:
-        """The plug-ins that a rule loads by name, as paths in the package."""
+        """The plug-ins a rule loads by name, as paths in the package."""
         declared = self.rules[rule].plugins
         return tuple(
             sorted({file for kind in declared for file in self._files(kind, problem, model, search)})
@@ -256,7 +266,7 @@ class Pipeline:
     def _files(
         self, kind: PlugIns, problem: str | None, model: str | None, search: str | None
     ) -> Iterator[str]:
-        """Of the Problem, the model and the search of a job; without a model: of all that are configured."""
+        """Yield the files for a job's Problem, model and search; without a model, for all configured models."""
         backend = self.deployment.backend
         match kind:
             case PlugIns.BACKEND:
@@ -287,12 +297,12 @@ class Pipeline:
             case PlugIns.PROPOSER:
                 found = load_search(str(search))
                 yield _file("search/proposers", found.proposer)
-                if problem and (style := getattr(found, "style", None)):  # who is asked may use all ways
+                if problem and (style := getattr(found, "style", None)):  # a language model may use all ways
                     yield _file(STYLES, style)
                     yield from (_file(WAYS, name) for name in loader.names(WAYS))
 
     def _involved(self, problem: str | None) -> set[str]:
-        """The Problem and those whose libraries solve its backward."""
+        """The Problem, and the Problems equal to its backward: their libraries solve it."""
         if problem is None:
             return set()
         equal = (catalog.plug_in(problem).equals_backward(case) for case in self.cases[problem])
@@ -300,13 +310,18 @@ class Pipeline:
 
 
 def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool = True) -> Pipeline:
-    """Check all that can be checked before a job starts. ValueError: file, field and mend.
+    """Check everything checkable before a job starts.
 
-    config: as Snakemake merged it. overrides: the keys that came from --config. starts: whether jobs will start; a
-    plan needs no library and no cluster.
+    Args:
+        config: The configuration, merged by Snakemake.
+        overrides: The keys from --config.
+        starts: Whether jobs will start; a plan needs no library and no cluster.
+
+    Raises:
+        ValueError: Names the file, the field and the mend.
     """
     overrides = tuple(overrides)
-    fields_of(Path(FILE))  # Snakemake has merged it, and does not mind a field that stands there twice
+    fields_of(Path(FILE))  # Snakemake has merged it, and accepts a repeated field
     settings = load_settings(config, overrides=overrides)
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
     settings = load_settings(config, overrides=overrides, usual=deployment.preset)
@@ -318,7 +333,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
             f"({', '.join(settings.problems)}): add it there, or leave {model} out"
         )
     settings = settings.changed(models=tuple(m for m in settings.models if m not in lacking))
-    # In which order names are listed means nothing, so nothing that is passed on may hang on it.
+    # The order of names means nothing, so no parameter may depend on it.
     settings = settings.changed(**{name: tuple(sorted(getattr(settings, name))) for name in NAMES})
     cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
     usual = of_profile(Path(), profile_in_use())
@@ -353,7 +368,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
 
 
 def _of_ranks(deployment: Deployment) -> str:
-    """Fields that a measurement depends on: not the budget that Programs are held to, nor the preset."""
+    """The fields a measurement depends on: not the memory budget, nor the preset."""
     fields = deployment.model_dump(mode="json", exclude={"memory_budget_bytes", "preset"})
     return json.dumps(fields, sort_keys=True)
 

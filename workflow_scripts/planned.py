@@ -1,7 +1,7 @@
-"""The jobs that a target has where all files are there, as JSON: nothing is started, whatever its age.
+"""List the jobs of a target with all files present, as JSON; nothing is started, whatever a file's age.
 
-Reads {"snakefile": path, "config": {key: value}, "target": name} from standard input. Run in the folder that holds
-the files; the rules are those of the Snakefile, the configuration is the folder's.
+Reads {"snakefile": path, "config": {key: value}, "target": name} from standard input. Run it in the folder of the
+files: the rules are the Snakefile's, the configuration is the folder's.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from workflow_scripts import dag
 
 
 def planned(snakefile: Path, config: dict[str, Any], target: str) -> list[dict[str, Any]]:
-    """One entry for each job: rule, command, inputs, outputs, parameters as recorded, whether it starts ranks."""
+    """Return for each job its rule, command, outputs, log, recorded parameters, and whether it starts ranks."""
     workflow = dag.planned(config, target, snakefile, [RerunTrigger.MTIME])
     return [
         {

@@ -1,4 +1,4 @@
-"""What can be checked before a job starts: searches, models, libraries. ValueError: what is wrong, and the mend."""
+"""Checks of searches, models and libraries before a job starts. ValueError: the fault and the mend."""
 
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
@@ -17,9 +17,10 @@ from overlayccl_core.search.proposer import asks
 
 
 def check_search(search: Search, typed: Mapping[str, Any], *, starts: bool) -> None:
-    """Where jobs will start, a search that asks a language model is answered, and what is said can be traced.
+    """Check, if jobs will start, the language model of a search and the confinement for its sources.
 
-    typed: what was configured by whoever started it, who in an archive has to name all that is asked.
+    Args:
+        typed: The user's configuration; in an unpacked archive it must name everything to be asked.
     """
     plugin = asks(search.proposer)
     if plugin is not None and starts:
@@ -32,7 +33,7 @@ def check_search(search: Search, typed: Mapping[str, Any], *, starts: bool) -> N
 
 
 def check_models(models: Iterable[str]) -> None:
-    """Each has a training step."""
+    """Check for a training step of each model."""
     trained = loader.names("training/models")
     for name in models:
         if (workload := load_model(name).workload) not in trained:
@@ -44,7 +45,7 @@ def check_models(models: Iterable[str]) -> None:
 
 
 def check_backend(deployment: Deployment, models: Iterable[str]) -> None:
-    """The backend's libraries are installed, it can start the ranks, and train if it must; none is imported."""
+    """Check a backend's libraries (without importing them), its start of ranks, and training if needed."""
     backend = backend_of(deployment)
     missing = [name for name in backend.REQUIRES if find_spec(name) is None]
     if missing:
@@ -63,6 +64,6 @@ def check_backend(deployment: Deployment, models: Iterable[str]) -> None:
 
 
 def unsolved(name: str, problems: Iterable[str], deployment: Deployment) -> str:
-    """The Problems at a model's sites that are not configured, as a text; empty if all are."""
+    """Name the unconfigured Problems at a model's sites; empty if there are none."""
     needed = problems_of(load_model(name), deployment.ranks)
     return ", ".join(one for one in needed if one not in problems)

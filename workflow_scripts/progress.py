@@ -1,8 +1,7 @@
-"""What a command says while it works: lines for people, and how far it is, for whoever shows that.
+"""Progress of a command: lines for people, and how far it is, for a display.
 
-Every line is in the rule's log. Whether lines are on the terminal too depends on who runs the command: by hand they
-are, how far it is at most every 30 seconds; under Snakemake run_display/ shows a line for each running job instead,
-from the file that stands beside the log.
+Every line goes to the rule's log. By hand, lines also go to the terminal, progress at most every 30 seconds. Under
+Snakemake run_display/ shows a line for each running job instead, from the file beside the log.
 """
 
 import json
@@ -17,30 +16,30 @@ from pathlib import Path
 
 from overlayccl_core.measuring.progress import Step
 
-SHOWN_BY_SNAKEMAKE = "OVERLAYCCL_PROGRESS"  # set by run_display: it shows what commands do
+SHOWN_BY_SNAKEMAKE = "OVERLAYCCL_PROGRESS"  # set by run_display, as it shows progress itself
 EVERY_S = 30.0
 
 
 def progress_file(log: Path) -> Path:
-    """Where a command says how far it is: beside its log, as long as it works."""
+    """Path of a command's progress file: beside its log, while it works."""
     return log.with_suffix(".progress.json")
 
 
 class Progress:
-    """A callable of one line, as stages want it, that takes a Step, too."""
+    """Takes lines of text as a callable, the form stages expect, and Steps."""
 
     def __init__(self, rule: str, log: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.rule = rule
         self.log = log
         self._clock = clock
         self._stepped_at: float | None = None
-        with suppress(OSError):  # a disk that takes no more: lines go to the terminal then
+        with suppress(OSError):  # a full disk: then lines go to the terminal
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text("")
-            progress_file(log).unlink(missing_ok=True)  # of a run that was killed
+            progress_file(log).unlink(missing_ok=True)  # of a killed run
 
     def __call__(self, text: str) -> None:
-        """A line for people, and the phase from now on."""
+        """Log a line; it names the phase from now on."""
         _replace(progress_file(self.log), json.dumps(asdict(Step(phase=text))))
         self._say(text)
 
@@ -55,7 +54,7 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
 
     def step(self, step: Step) -> None:
-        """How far it is: at once in the progress file, every 30 seconds as a line."""
+        """Record progress: at once in the progress file, every 30 seconds as a line."""
         _replace(progress_file(self.log), json.dumps(asdict(step)))
         now = self._clock()
         if self._stepped_at is None or now - self._stepped_at >= EVERY_S:
@@ -63,13 +62,13 @@ class Progress:
             self._say(str(step))
 
     def end(self) -> None:
-        """The command ends, well or not."""
+        """Remove the progress file, after success or failure."""
         with suppress(OSError):
             progress_file(self.log).unlink(missing_ok=True)
 
 
 def _replace(file: Path, text: str) -> None:
-    """The old text or the new one, never a part. Not for ever, so nothing waits for the disk, or fails for it."""
+    """Replace a text atomically. It need not last, so nothing waits for the disk, or fails for it."""
     temporary = file.with_suffix(".tmp")
     with suppress(OSError):
         temporary.write_text(text)

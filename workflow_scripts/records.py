@@ -1,4 +1,4 @@
-"""What Snakemake recorded of how a results tree was made, and on which machine it was measured."""
+"""Snakemake's records of a results tree: how it was made, and on which machine."""
 
 import json
 import os
@@ -18,17 +18,19 @@ from overlayccl_core.tables.remake import run_command
 from overlayccl_core.tables.sidecar import environment, path_of
 from workflow_scripts.following import ELSEWHERE
 
-CLOCKS_APART_S = 60.0  # that clocks of a cluster's hosts may differ by
-FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # among the parameters of a rule that measures
+CLOCKS_APART_S = 60.0  # allowed difference between clocks of a cluster's hosts
+FINGERPRINT = re.compile(r".+ #[0-9a-f]{8}")  # a parameter of rules with ranks
 
 
 def measured_on(results: Path, deployment: str, here: str) -> str:
-    """The machine (`Backend.fingerprint`) that a tree was measured on, as recorded of its selftest.
+    """Return the machine (`Backend.fingerprint`) of a tree's measurements, from the record of its selftest.
 
-    Where that is gone, any other table that was measured tells.
+    Without that record, any other measured table tells.
 
-    deployment: what its measurements depend on of it (`Pipeline.ranks_json`). `here` where nothing is recorded, or
-    of another deployment: then all is measured anyway.
+    Args:
+        deployment: The fields its measurements depend on (`Pipeline.ranks_json`).
+        here: The fingerprint of this machine. It is returned if nothing is recorded, or only another deployment
+            (then all is measured anyway).
     """
     first = results / "selftest.parquet"
     others = (table for table in sorted(results.rglob("*.parquet")) if table != first)
@@ -43,7 +45,7 @@ def measured_on(results: Path, deployment: str, here: str) -> str:
 
 
 def elsewhere(results: Path, machine: str, here: str) -> str:
-    """Why nothing is measured in a tree of another machine, and the mend; empty where it is of this one."""
+    """Explain why nothing is measured in another machine's tree, with the mend; empty in a tree of this one."""
     if machine == here:
         return ""
     return (
@@ -54,8 +56,10 @@ def elsewhere(results: Path, machine: str, here: str) -> str:
 
 
 def besides(results: Path) -> str:
-    """What else is another here than where a tree was measured, none of which is known to change a measurement:
-    its host, and variables by which libraries are told things. Empty where nothing is, or nothing was recorded."""
+    """List differences between this host and a tree's, none known to change a measurement.
+
+    They are the host's name and the environment variables for libraries. Empty without differences or records.
+    """
     told = _sidecar(results)
     there = {"host": told.get("host"), **(told.get("environment") or {})}
     here = {"host": platform.node(), **environment()}
@@ -74,7 +78,7 @@ def besides(results: Path) -> str:
 
 
 def _sidecar(results: Path) -> Mapping[str, Any]:
-    """Of the selftest of a tree, as it was written; empty where nothing can be read."""
+    """Return the sidecar of a tree's selftest; empty if it cannot be read."""
     try:
         told = json.loads((results / "selftest.sidecar.json").read_text())
     except (OSError, ValueError):
@@ -83,15 +87,16 @@ def _sidecar(results: Path) -> Mapping[str, Any]:
 
 
 def tell_jobs(why: str) -> None:
-    """Let jobs know why they may not measure; empty: they may."""
+    """Tell jobs why they may not measure; empty: they may."""
     os.environ[ELSEWHERE] = why
 
 
 def unrecorded(results: Path) -> str:
-    """Which tables came without Snakemake's records, and the mend; empty: none. It would keep whatever they are of.
+    """Name tables without Snakemake's records, with the mend; empty: none. Snakemake would keep them, whatever
+    their origin.
 
-    A table whose job was cut off is made again. Other files in the tree are nobody's here. A table that was copied
-    over another one is of none of the records here: its sidecar is of other times.
+    A table of an interrupted job is made again. Other files in the tree do not count. A table copied over another
+    one does not belong to the record here: its sidecar has other times.
     """
     tables = [table for table in sorted(results.rglob("*.parquet")) if is_table(table.relative_to(results))]
     unknown = [table for table in tables if not (records.is_incomplete(table) or _is_of_its_record(table))]
@@ -105,14 +110,14 @@ def unrecorded(results: Path) -> str:
 
 
 def _is_of_its_record(table: Path) -> bool:
-    """Whether the job that is recorded of a table is the one that wrote it, by its sidecar, if it has one."""
+    """Return whether the recorded job wrote the table, judged by the start time in its sidecar, if any."""
     if not records.place_of(table).exists():
         return False
     record = records.read(table)
     if record is None or record.ended < record.started:
-        return True  # a damaged record, or a clock that was set back, tells nothing
+        return True  # a damaged record, or a clock set back, tells nothing
     try:
         began = datetime.fromisoformat(json.loads(path_of(table).read_bytes())["started_utc"]).timestamp()
     except (OSError, ValueError, KeyError, TypeError):
-        return True  # no sidecar that can be read: whoever reads the table says what is wrong
+        return True  # no readable sidecar: reading the table will report it
     return record.started - CLOCKS_APART_S <= began <= record.ended + CLOCKS_APART_S

@@ -1,12 +1,11 @@
-"""Plans by what is there: of tables that came out equal, and of modules in deploy/.
+"""Plans by present files: by unchanged tables, and by modules in deploy/.
 
-A job that was planned for the sake of another is left out with it.
-Snakemake makes its plan anew after each checkpoint, but keeps why each job was to run. A job whose input was to be
-made by a job that is now left out would still run. Here each such reason goes before the plan is made; where the
-other job is still to come, Snakemake finds the reason again.
+A job planned for the sake of another is left out with it. After each checkpoint Snakemake plans anew but keeps
+every job's reasons. So a job would still run for an input from a job now left out. Here each such reason goes
+before the plan is made; if the other job is still to come, Snakemake finds the reason again.
 
-A module in deploy/ is no output (`tables.published`). One that is not what was confirmed is a missing output of its
-job, in every plan: also in one that starts nothing. Partly private to Snakemake: its version is pinned.
+A module in deploy/ is no output (`tables.published`). A module unlike its confirmed form is a missing output of its
+job, in every plan, even in one without a run. Partly private to Snakemake: its version is pinned.
 """
 
 from pathlib import Path
@@ -20,14 +19,14 @@ SNAKEMAKES = DAG.update_needrun
 
 
 def plan_by_what_is_there() -> None:
-    """Let every plan of this process be made so."""
+    """Make every plan of this process so."""
     DAG.update_needrun = update_needrun
 
 
 async def update_needrun(dag: Any, *arguments: Any, **options: Any) -> None:
-    """Snakemake's own, after each waiting job has kept of its reasons only the files that jobs have made.
+    """Run Snakemake's own function after correcting the reasons of each waiting job.
 
-    And after it lacks each module that is not as its output tells.
+    Of updated inputs only files made by finished jobs stay; each module unlike its record becomes a missing output.
     """
     for job in dag.jobs:
         if not (dag.finished(job) or dag.is_running(job)):

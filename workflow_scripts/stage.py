@@ -1,6 +1,6 @@
 """Run the stage of a rule: `python -P -m workflow_scripts.stage RULE --OPTION VALUE ... --log FILE`.
 
-A stage is `overlayccl_core/stages/RULE.py`; what it is told is its rule's (`stage` in rules/common.smk).
+A stage is `overlayccl_core/stages/RULE.py`; its rule gives the options (`stage` in rules/common.smk).
 """
 
 import sys
@@ -14,11 +14,11 @@ from workflow_scripts.following import follow, refuse_elsewhere
 from workflow_scripts.progress import Progress
 from workflow_scripts.stamps import none_ahead
 
-MEASURES = "partial"  # the option of all that measure: where launches are kept as they come
+MEASURES = "partial"  # an option of measuring stages only: the folder of finished launches
 
 
 def main(words: list[str]) -> int:
-    """Status 1 after one message for bad input (ValueError) or a traceback for a bug; 130 if it was interrupted."""
+    """Return 0; 1 after a message for bad input (ValueError) or a traceback for a bug; 130 after an interrupt."""
     say = Progress(words[0], Path(words[words.index("--log") + 1]))
     job = RuleJob.of(words, say)
     try:

@@ -1,6 +1,6 @@
-"""Dates of files, which Snakemake compares: after a clock was set back, nothing may be dated ahead of it.
+"""Dates of files, compared by Snakemake: after a clock was set back, none may be ahead of it.
 
-Snakemake ends a job whose outputs are older than its inputs with an error, after all that it measured.
+Snakemake fails a job with outputs older than its inputs, after all its measuring.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def none_ahead(files: Iterable[Path], say: Callable[[str], None]) -> None:
-    """Date all of a results tree now that is dated later, where one of the files (results/<tree>/...) is."""
+    """Date a results tree's future files now, if one of `files` (results/<tree>/...) is in the future."""
     now = time.time_ns()
     for tree in {Path(*file.parts[:2]) for file in files if file.stat().st_mtime_ns > now}:
         ahead = sum(_dated(one, now) for one in tree.rglob("*"))
@@ -19,7 +19,7 @@ def none_ahead(files: Iterable[Path], say: Callable[[str], None]) -> None:
 
 
 def _dated(file: Path, now: int) -> bool:
-    """Whether a file was ahead; one that another job takes away meanwhile was not."""
+    """Date a future file now and return True; False for others, and for a file just removed by another job."""
     with suppress(FileNotFoundError):
         if file.is_file() and file.stat().st_mtime_ns > now:
             os.utime(file, ns=(now, now))

@@ -1,9 +1,9 @@
-"""What a run would do again, and because of what, in words: `make why`, or with a profile and --config of its own.
+"""Tell which jobs a run would do again, and why: `make why`, or with a profile and --config of its own.
 
     python -m workflow_scripts.why --profile local [--config key=value ...] [--configfile FILE ...] [target]
 
-Nothing is started. What stands behind a table that is made again runs only if that comes out different, or if it
-has a cause of its own.
+Nothing is started. A job behind a remade table runs only if the table comes out different, or if the job has a
+cause of its own.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def _by_rule(jobs: list[Any]) -> str:
 
 
 def told(causes: dict[str, list[Any]], behind: list[Any]) -> Iterator[str]:
-    """Lines for people."""
+    """Yield the lines to print."""
     if not causes:
         yield "Nothing is to be done."
         return
@@ -56,7 +56,7 @@ def told(causes: dict[str, list[Any]], behind: list[Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print it."""
+    """Print the causes."""
     parser = argparse.ArgumentParser(prog="python -m workflow_scripts.why", description=__doc__)
     parser.add_argument("target", nargs="?", default="all")
     parser.add_argument("--profile", default="local", help="as Snakemake's")
@@ -66,7 +66,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     if "--profile" not in sys.argv:
-        sys.argv += ["--profile", asked.profile]  # the Snakefile looks which profile is in use
+        sys.argv += ["--profile", asked.profile]  # the Snakefile looks up the profile in use
     with tempfile.TemporaryFile() as hidden, _shown_where_it_fails(hidden):
         workflow = dag.planned(parse_config(asked.config), asked.target, configfiles=asked.configfile)
         causes, behind = because(workflow)
@@ -77,7 +77,7 @@ def main() -> None:
 
 @contextmanager
 def _shown_where_it_fails(said: BinaryIO) -> Iterator[None]:
-    """What Snakemake says of a plan goes into a file, which is shown only where there is none."""
+    """Hide Snakemake's output in a file, and show it if the plan fails."""
     streams = {number: os.dup(number) for number in (1, 2)}
     for number in streams:
         os.dup2(said.fileno(), number)

@@ -1,4 +1,4 @@
-"""What a deployment's library can do: the capabilities table as data."""
+"""Capabilities of a deployment's library: the capabilities table as data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +13,16 @@ from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
 
-# Of replica groups: their size, and the stride from a member to the next.
-# Of a permute: how many ranks send, and how many ranks from there they are heard.
+# Of replica groups: their size, and the stride between members.
+# Of a permute: the number of senders, and the distance in ranks to their receivers.
 Shape = tuple[int, int]
-TRIED_DTYPE = DType.FLOAT32  # in which every shape is tried
+TRIED_DTYPE = DType.FLOAT32  # every shape is tried in it
 CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of the library. operation: as `operation_name` spells it; payload_bytes: on one rank, at the larger
+    """A call of the library. operation: spelled by `operation_name`. payload_bytes: on one rank, at the larger
     side."""
 
     operation: str
@@ -31,14 +31,14 @@ class Call:
     payload_bytes: int
 
     def columns(self) -> dict[str, str | int]:
-        """Those of CALL_COLUMNS in a row of a table."""
+        """Return its CALL_COLUMNS, for a row of a table."""
         told = (self.operation, *self.shape, self.dtype.value, self.payload_bytes)
         return dict(zip(CALL_COLUMNS, told, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """One row: a call that was tried, and what came of it."""
+    """One row: a tried call, and its result."""
 
     call: Call
     supported: bool
@@ -47,7 +47,7 @@ class Capability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """Whether something can be called, and what says so."""
+    """Whether a call is supported, and the evidence."""
 
     supported: bool
     evidence: str
@@ -59,9 +59,9 @@ NOT_TRIED = Support(supported=False, evidence="the selftest did not try it")
 class Capabilities:
     """The rows of a capabilities table.
 
-    Supported is what was tried with success, at any payload below the smallest that failed. What was never
-    tried is not supported. Of a dtype that was not tried with groups of a shape it is enough that both were tried
-    apart: the shape in float32, the dtype with groups of another shape.
+    A call is supported if it was tried with success, at any payload below the smallest failed one. An untried call
+    is not supported. For a dtype untried with groups of a shape, both must have been tried apart: the shape in
+    float32, the dtype with groups of another shape.
     """
 
     def __init__(self, rows: Iterable[Capability]) -> None:
@@ -71,7 +71,7 @@ class Capabilities:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Capabilities":
-        """From the rows of the table: `Capabilities.from_rows(frame.iter_rows(named=True))`."""
+        """Read the rows of the table: `Capabilities.from_rows(frame.iter_rows(named=True))`."""
         return cls(
             Capability(
                 call=Call(
@@ -87,7 +87,7 @@ class Capabilities:
         )
 
     def of_shapes(self, groups: Mapping[Shape, Shape], permutes: Mapping[Shape, Shape]) -> "Capabilities":
-        """The same library with groups of shape `groups[s]` called groups of s, permutes likewise; no others."""
+        """Rename shapes: groups of shape `groups[s]` become groups of s, permutes likewise; drop all others."""
         return Capabilities(
             replace(row, call=replace(row.call, shape=shape))
             for (operation, known, _), rows in self._rows.items()
@@ -98,11 +98,11 @@ class Capabilities:
 
     @property
     def refused(self) -> tuple[Capability, ...]:
-        """What was tried and failed."""
+        """The calls tried without success."""
         return tuple(row for rows in self._rows.values() for row in rows if not row.supported)
 
     def supports(self, call: Call) -> Support:
-        """Whether the library takes a call."""
+        """Return whether the library takes a call."""
         if rows := self._rows.get((call.operation, call.shape, call.dtype)):
             return _judged(rows, call)
         shaped = self._rows.get((call.operation, call.shape, TRIED_DTYPE), [])
@@ -132,9 +132,9 @@ def _judged(rows: Sequence[Capability], call: Call) -> Support:
 
 
 def call_of(call: Sequence[Node], case: Case) -> Call:
-    """The call that does some collectives of a Case: its replica groups are those of the deployment's ranks.
+    """Return the call for some collectives of a Case, with its groups among all ranks of the deployment.
 
-    Where one call does several, its payload is theirs together.
+    Several collectives in one call have one payload: their sum.
     """
     return Call(
         operation=operation_name(call),
@@ -145,24 +145,24 @@ def call_of(call: Sequence[Node], case: Case) -> Call:
 
 
 def shape_of(node: Node, case: Case) -> Shape:
-    """The shape of a collective among all ranks of the deployment."""
+    """Return the shape of a collective among all ranks of the deployment."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
         return permute_shape(node.sources, case.groups, strided=case.strided)
     return node.groups.size, node.groups.stride * case.stride
 
 
 class Pattern(StrEnum):
-    """What a permute is, as far as a library may take one and refuse another. It may also go the other way."""
+    """Pattern of a permute, as far as libraries tell them apart. It may also go the other way."""
 
     RING = "ring"  # every rank to the next, the last to the first
-    LINE = "line"  # every rank to the next, the last to nobody
+    LINE = "line"  # every rank to the next, except the last
     SWAP = "swap"  # every rank to the one half of all ranks away, and back
-    HALF = "half"  # of each such two only one to the other
+    HALF = "half"  # one direction of each such swap
     ANY = "any"  # anything else
 
 
 def permute_shapes(ranks: int) -> dict[Pattern, Shape]:
-    """The shapes that permutes of so many ranks have. Two ranks swap in a ring."""
+    """Return the shapes of permutes of so many ranks. Two ranks swap in a ring."""
     shapes = {Pattern.RING: (ranks, 1), Pattern.LINE: (ranks - 1, 1), Pattern.ANY: (ranks, NO_ORDER)}
     if ranks % 2 == 0:
         shapes |= {Pattern.SWAP: (ranks, ranks // 2), Pattern.HALF: (ranks // 2, ranks // 2)}
@@ -171,7 +171,8 @@ def permute_shapes(ranks: int) -> dict[Pattern, Shape]:
 
 @lru_cache(maxsize=4096)
 def permute_shape(sources: tuple[int, ...], groups: int = 1, *, strided: bool = False) -> Shape:
-    """The shape of a permute that so many groups of ranks run at once. sources: as of the node, in one group."""
+    """Return the shape of a permute, run by so many groups of ranks at once; `sources` are the node's, in one
+    group."""
     ranks, step = len(sources) * groups, groups if strided else 1
     far = {(r - source) * step % ranks for r, source in enumerate(sources) if source >= 0}
     shapes = permute_shapes(ranks)
@@ -181,13 +182,13 @@ def permute_shape(sources: tuple[int, ...], groups: int = 1, *, strided: bool = 
 
 
 def shape_text(shape: Shape) -> str:
-    """`4`, `4, 8 ranks apart`, `4 in no order`."""
+    """Return `4`, `4, 8 ranks apart` or `4 in no order`."""
     size, stride = shape
     return f"{size}" + {1: "", NO_ORDER: " in no order"}.get(stride, f", {stride} ranks apart")
 
 
 def operation_name(call: Sequence[Node]) -> str:
-    """How the capabilities table names a call: `all_reduce`, with `_coalesced` where it does several collectives,
-    and `_max` behind a reduction by maximum."""
+    """Return a call's name in the capabilities table: `all_reduce`, with `_coalesced` for several collectives, and
+    `_max` for a reduction by maximum."""
     reduction = getattr(call[0].attr, "reduction", Reduction.SUM)
     return call_name(call) + ("_max" if reduction is Reduction.MAX else "")

@@ -1,15 +1,15 @@
-"""The physical floor: a time that no right execution of a Program is below, by what the probes showed here.
+"""The physical floor: a lower bound for the time of any correct execution of a Program, from the probes here.
 
-A module that skips work is fast. Whatever else a rank does, two bounds hold:
+A module skipping work is fast. Whatever else a rank does, two bounds hold:
 
-    chain   A call starts when the calls that were waited for before it have ended. It takes the latency of its kind
-            and the time of its bytes at the best bandwidth, also where one call does several collectives.
-    bytes   All that the busiest rank sends goes at the best bandwidth.
+    chain   A call starts after the calls awaited before it have ended. It takes the latency of its kind and the
+            time of its bytes at the best bandwidth, even if one call does several collectives.
+    bytes   All bytes sent by the busiest rank go at the best bandwidth.
 
-The chain is that of the steps that a module is printed from. In it, local work is free, and calls in flight
-together cost as much as the dearest. Where ranks compile, only the end of a graph is waited for: in a graph the
-latency of one call may hide that of others, even of those that it reads, so a graph costs as much as its dearest
-call. The floor is lowered until no probe is below it.
+The chain follows the steps of the printed module. In it, local work is free, and calls in flight together cost as
+much as the dearest. Where ranks compile, only the end of a graph is a wait: in a graph the latency of one call may
+hide that of others, even of the calls it reads, so a graph costs as much as its dearest call. The floor is lowered
+until no probe is below it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -28,7 +28,7 @@ from overlayccl_core.program.program import Program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """A probe, its time, and the least that it was seen to take."""
+    """A probe, its time, and its least time."""
 
     program: Program
     us: float
@@ -37,7 +37,7 @@ class Probed:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Calls:
-    """Calls whose latency is one: of groups of so many ranks, that leave their node or not."""
+    """Calls of one latency: of groups of so many ranks, within a node or across nodes."""
 
     kind: Kind
     ranks: int
@@ -46,8 +46,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """What a deployment's probes reached. bytes_per_us: the most that the busiest rank of any of them sent, beyond
-    latencies."""
+    """Best results of a deployment's probes. bytes_per_us: the highest rate of a busiest rank, beyond latencies."""
 
     latency_us: Mapping[Calls, float]
     bytes_per_us: float
@@ -57,7 +56,7 @@ class Floor:
             raise ValueError("a floor needs at least one probe with a collective: run the probes first")
 
     def us(self, program: Program) -> float:
-        """No right execution of the Program takes less; 0 for one without collectives."""
+        """Return the lower bound for any correct execution of the Program; 0 without collectives."""
         per_node = program.problem.case.ranks_per_node
 
         def call_us(call: Call) -> float:
@@ -70,10 +69,10 @@ class Floor:
 
 
 def floor_from_probes(probes: Collection[Probed]) -> Floor:
-    """The floor of a deployment. ValueError where no probe has a collective.
+    """Return the floor of a deployment. ValueError if no probe has a collective.
 
-    Probes of calls that are all alike, each waited for before the next, tell their latency: the least of their time
-    over the calls. Calls of more ranks have no less.
+    Probes of calls all alike, each awaited before the next, give their latency: the least of their time over the
+    number of calls. Calls of more ranks have no lower latency.
     """
     least: dict[Calls, float] = {}
     for probe in probes:
@@ -94,9 +93,9 @@ def floor_from_probes(probes: Collection[Probed]) -> Floor:
 
 
 def _best_rate(probes: Iterable[Probed], latencies: Floor) -> float:
-    """The most bytes that a probe sent in a us beyond its latencies: what a larger message may come to.
+    """Return the highest rate of a probe beyond its latencies, in bytes a us: a bound for larger messages.
 
-    Latencies count for half of a probe's time at most: of short probes they are nearly all, and the rest is noise.
+    Latencies count for at most half of a probe's time: of short probes they are nearly all, and the rest is noise.
     """
     return max(
         (
@@ -109,12 +108,12 @@ def _best_rate(probes: Iterable[Probed], latencies: Floor) -> float:
 
 
 def _is_larger(calls: Calls, than: Calls) -> bool:
-    """Whether some calls are as others or of more ranks."""
+    """Return whether calls are like others, of as many or more ranks."""
     return (calls.kind, calls.crosses_nodes) == (than.kind, than.crosses_nodes) and calls.ranks >= than.ranks
 
 
 def _chain(program: Program, call_us: Callable[[Call], float]) -> float:
-    """When the last call has ended, if nothing else takes time and no call disturbs another."""
+    """Return the end of the last call, with all else free and no call slowed by another."""
     now, last, ends = 0.0, 0.0, dict[Call, float]()
     for step in lower(program):
         if step.action is Action.BOUNDARY:
@@ -128,7 +127,7 @@ def _chain(program: Program, call_us: Callable[[Call], float]) -> float:
 
 
 def _busiest_bytes(program: Program) -> float:
-    """Bytes that the rank which sends most must send at least."""
+    """Return the fewest bytes the rank with the most to send must send."""
     sent = np.zeros(program.problem.ranks)
     for call in program.collectives:
         sent[_senders(call)] += wire_bytes(call)
@@ -136,17 +135,17 @@ def _busiest_bytes(program: Program) -> float:
 
 
 def _senders(call: Node) -> list[int]:
-    """Ranks that send to another; in a collective with groups, all."""
+    """Return the ranks with a message for another; in a collective with groups, all."""
     if call.kind is not Kind.COLLECTIVE_PERMUTE:
         return list(range(call.groups.ranks))
     return [source for rank, source in enumerate(call.sources) if source not in (-1, rank)]
 
 
 def _calls(call: Node, ranks_per_node: int) -> Calls | None:
-    """None for messages that not every rank sends.
+    """Return the kind of a call; None if some rank sends nothing.
 
-    A rank that sends none runs ahead: what is handed on from rank to rank fills a stream of Programs like a
-    pipeline, in which each takes less than its chain.
+    A rank without a message runs ahead: values handed on from rank to rank fill a stream of Programs like a
+    pipeline, and each takes less than its chain.
     """
     if len(_senders(call)) < group_size(call):
         return None

@@ -1,6 +1,6 @@
 """Random mixed Programs: collectives of any kind and size, several in flight, with local work between them.
 
-They are what a fitted model is judged by: some of one seed are fitted, those of another are held out.
+They judge a fitted model: Programs of one seed are fitted, those of another are held out.
 """
 
 import numpy as np
@@ -15,11 +15,11 @@ from overlayccl_core.program.nodes import Node
 MOST_OPERATIONS = 8
 SMALLEST_LOG2, LARGEST_LOG2 = 8.0, 19.0  # elements of a collective's larger side
 REUSE_CHANCE, LOCAL_CHANCE, WAIT_CHANCE, BOUNDARY_CHANCE = 0.4, 0.4, 0.4, 0.1
-LARGEST_GROWTH = 8  # a value is repeated at most so often to reach the size of the next collective
+LARGEST_GROWTH = 8  # most repeats of a value to reach the size of the next collective
 
 
 def mixed_probes(deployment: Deployment, *, seed: int, count: int, role: Role, first: int = 0) -> list[Probe]:
-    """`count` mixed Programs of 1 to 8 collectives; each is a function of (seed, its number) alone."""
+    """Return `count` mixed Programs of 1 to 8 collectives; each is a function of (seed, its number) alone."""
     return [_mixed(deployment, seed, number, role) for number in range(first, first + count)]
 
 
@@ -45,7 +45,7 @@ def _mixed(deployment: Deployment, seed: int, number: int, role: Role) -> Probe:
 
 
 def _payload(rng: np.random.Generator, ranks: int) -> int:
-    """Log-uniform, a multiple of the ranks, never a power of two: those are what structured probes have."""
+    """Draw a log-uniform size, a multiple of the ranks; never a power of two, as structured probes have those."""
     size = -(-int(2.0 ** rng.uniform(SMALLEST_LOG2, LARGEST_LOG2)) // ranks) * ranks
     return size + ranks if size & (size - 1) == 0 else size
 

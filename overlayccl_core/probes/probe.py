@@ -1,4 +1,4 @@
-"""A probe: a small Program, of a Problem of its own, that is timed to learn the deployment."""
+"""A probe: a small Program, of a Problem of its own, timed to learn the deployment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Rea
 
 
 class Role(StrEnum):
-    """What the timings of a probe are used for."""
+    """Use of a probe's timings."""
 
     STRUCTURED = "structured"
     MIXED = "mixed"
@@ -28,7 +28,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A Program to be timed, by a name that says what it does."""
+    """A Program to be timed, with a descriptive name."""
 
     name: str
     role: Role
@@ -36,11 +36,11 @@ class Probe:
 
 
 class ProbeBuilder:
-    """Collects the events of a probe; its Problem (ports in order of use) is known when it is complete.
+    """Collects the events of a probe; its Problem (ports in order of use) is complete at `finish`.
 
-    One segment gives all inputs; every port is Varying. `issue` and `write` are the probe's schedule: writing
-    a collective's result at once makes the Program wait for it. Where ranks compile (`uniform`) there is no
-    schedule within a graph: a collective comes after another if it reads it.
+    One segment gives all inputs; every port is Varying. The order of `issue` and `write` is the schedule: writing a
+    collective's result at once makes the Program wait for it. Where ranks compile (`uniform`), a graph has no
+    schedule: a collective follows another by reading it.
     """
 
     def __init__(self, ranks: int, ranks_per_node: int, *, uniform: bool = False) -> None:
@@ -53,7 +53,7 @@ class ProbeBuilder:
         self._graph = 0
 
     def read(self, size: int, dtype: DType = DType.FLOAT32) -> Node:
-        """A fresh input of `size` elements."""
+        """Read a fresh input of `size` elements."""
         port: Port = ("x", len(self._inputs))
         self._inputs[port] = PortSpec(shape=(size,), dtype=dtype)
         self._events.append(Read(port))
@@ -92,7 +92,7 @@ class ProbeBuilder:
         return Label(graph=f"g{self._graph}") if self._graph else NO_LABEL
 
     def finish(self, name: str, role: Role, **parameters: Any) -> Probe:
-        """The probe; `parameters` (integers) tell Cases of one name apart."""
+        """Return the probe; `parameters` (integers) tell Cases of one name apart."""
         case = Case(
             problem="probe",
             ranks=self.ranks,
@@ -112,12 +112,12 @@ class ProbeBuilder:
 
 
 def operand_size(kind: Kind, payload: int, group_size: int) -> int:
-    """Elements to hand to a collective so that its larger side has `payload`, rounded up to whole blocks."""
+    """Return the elements of an operand for a larger side of `payload`, rounded up to whole blocks."""
     blocks = -(-payload // group_size)
     return blocks if kind is Kind.ALL_GATHER else blocks * group_size
 
 
 def resized(x: Node, size: int) -> Node:
-    """The first `size` elements of x repeated."""
+    """Repeat x, and cut it to `size` elements."""
     starts = np.arange(0, size, x.size)
     return nodes.make_view([x], Map(1, size, starts, np.zeros(len(starts), np.int64)))

@@ -1,11 +1,11 @@
 """Structured probes: each learns one thing.
 
-Collectives of b bytes: alone (each waited for before the next starts), together (all in flight) and in a
-pipeline of two; calls of several values; reductions in 16 bits; collectives with local work between them; copies in
-sequence, strided and gathered; sums, scales, casts; graph boundaries; nothing.
+Collectives of b bytes: alone (each awaited before the next starts), together (all in flight) and in a pipeline of
+two; calls of several values; reductions in 16 bits; collectives with local work between them; copies in sequence,
+strided and gathered; sums, scales, casts; graph boundaries; nothing.
 
-A library that is called waits where a result is written. In a graph that is compiled a collective comes after
-another only if it reads it, so there the next one is of the result.
+A called library waits at the write of a result. In a compiled graph a collective follows another only by reading
+it, so there the next one takes the result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from overlayccl_core.program.nodes import Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """(payload in float32 elements, how many of them) of one way of issuing collectives."""
+    """(payload in float32 elements, count) pairs for each way of issuing collectives."""
 
     alone: tuple[tuple[int, int], ...]
     together: tuple[tuple[int, int], ...]
@@ -48,7 +48,7 @@ COALESCED_GRID = (
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
 AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3))
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
-# What a call takes cannot be read off three of one graph: the first brings the graph's own time along.
+# Three calls of one graph do not give the time of a call: the first includes the graph's own time.
 COMPILED_SUBGROUP_GRID = replace(SUBGROUP_GRID, alone=((2**8, 1), (2**17, 2)))
 
 Layout = Callable[[int], Map]
@@ -56,7 +56,7 @@ Arithmetic = Callable[[Node], Node]
 
 
 def structured_probes(deployment: Deployment) -> list[Probe]:
-    """All structured probes of a deployment, in a fixed order."""
+    """Return all structured probes of a deployment, in a fixed order."""
     new = partial(ProbeBuilder, deployment.ranks, deployment.ranks_per_node, uniform=deployment.uniform)
     probes = list(_collectives(new, "world", world(deployment.ranks), WORLD_GRID))
     grid = COMPILED_SUBGROUP_GRID if deployment.uniform else SUBGROUP_GRID
@@ -74,7 +74,7 @@ def structured_probes(deployment: Deployment) -> list[Probe]:
 
 
 def subgroups(deployment: Deployment) -> dict[str, Groups]:
-    """The groups below the world that are probed: within and across nodes; halves where there is one node."""
+    """Return the groups below the world: within and across nodes; halves for one node, or one rank a node."""
     ranks, per_node = deployment.ranks, deployment.ranks_per_node
     if per_node not in (1, ranks):
         return {"within-nodes": within_nodes(ranks, per_node), "across-nodes": across_nodes(ranks, per_node)}
@@ -135,7 +135,7 @@ def _after_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
 
 
 def turned(size: int) -> Map:
-    """The last quarter before the others: what a copy moves."""
+    """Move the last quarter before the others."""
     return Map(1, size, [0, size // 4], [size - size // 4, 0])
 
 
@@ -150,9 +150,11 @@ def in_flight(
     moved: Map | None = None,
     shift: int | None = None,
 ) -> None:
-    """Issue a collective of an operand of every size, moved first if need be, with at most `most` outstanding.
+    """Issue a collective of each size, with at most `most` outstanding.
 
-    shift: of permutes; None: they go through all shifts, as those of an exchange do.
+    Args:
+        moved: A copy of each operand before its collective, if any.
+        shift: The shift of permutes; None: all shifts in turn, as in an exchange.
     """
     fresh = [] if probe.uniform else [probe.read(size, dtype) for size in sizes]
     outstanding: list[Node] = []
@@ -174,7 +176,7 @@ def in_flight(
 
 # ------------------------------------------------------------------------------------------------ local work
 def transposed(width: int) -> Layout:
-    """A square of rows of `width` elements, transposed: strided, but the same pattern everywhere."""
+    """Transpose a square of rows of `width` elements: strided, with one pattern everywhere."""
 
     def layout(size: int) -> Map:
         side = int(np.sqrt(size // width))
@@ -184,7 +186,7 @@ def transposed(width: int) -> Layout:
 
 
 def shuffled(width: int) -> Layout:
-    """Rows of `width` elements in an order without a pattern."""
+    """Reorder rows of `width` elements without a pattern."""
 
     def layout(size: int) -> Map:
         rows = np.random.default_rng(width).permutation(size // width)
@@ -194,7 +196,7 @@ def shuffled(width: int) -> Layout:
 
 
 def repeated(count: int) -> Layout:
-    """The operand `count` times over."""
+    """Repeat the operand `count` times."""
     return lambda size: maps.copies(size, count)
 
 
@@ -247,8 +249,7 @@ def _arithmetic(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
 
 
 def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
-    """Boundaries alone, and between graphs that differ: where graphs are compiled, equal ones are one graph, and a
-    device that keeps few of them loads one that it has not kept."""
+    """Boundaries alone, and between unlike graphs: equal ones compile to one, and a device keeps few of them."""
     for boundaries in (0, 4, 16):
         probe = new()
         x = probe.read(2**8)

@@ -1,4 +1,4 @@
-"""The sweep: all probes of a deployment, the same whenever they are asked for. What the cost model is fitted on."""
+"""The sweep: all probes of a deployment, always the same, to fit and judge the cost model."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from overlayccl_core.probes.structured import structured_probes
 
 
 def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
-    """All probes of a run. ValueError if held-out ones are to be drawn from the seed of the fitted ones."""
+    """Return all probes of a run. ValueError if held-out and fitted ones have the same seed."""
     fitted, heldout = settings.probe.mixed_seed, settings.heldout_seed
     if heldout == fitted:
         raise ValueError(
@@ -31,12 +31,12 @@ def to_time(
     capabilities: Capabilities,
     progress: Callable[[str], None],
 ) -> list[Probe]:
-    """Those of the sweep that the library can run: what the table `probes` holds, no more and no less."""
+    """Return the probes of the sweep the library can run: exactly those of the table `probes`."""
     return [probe for probe in probes_of(deployment, settings) if supported(probe, capabilities, progress)]
 
 
 def supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
-    """Whether the library can run a probe; says so if not."""
+    """Return whether the library can run a probe; report it if not."""
     for collectives in probe.program.calls:
         call = call_of(collectives, probe.program.problem.case)
         support = capabilities.supports(call)

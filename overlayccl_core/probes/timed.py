@@ -1,4 +1,4 @@
-"""Timing probes on the ranks, all in one launch."""
+"""Timing of probes on the ranks, all in one launch."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,10 +24,14 @@ def time_probes(
     code: str,
     progress: Callable[[str], None],
 ) -> list[Row]:
-    """`probe`, `role` and the timing columns, a row for each launch of each probe.
+    """Return `probe`, `role` and the timing columns, a row for each launch of each probe.
 
-    rule: what the folders of its batches begin with. code: digest of the rule's code; launches of another are not
-    reused. LaunchError (a ValueError) where ranks die or hang.
+    Args:
+        rule: Prefix of the folders of its batches.
+        code: Digest of the rule's code; launches of other code are not reused.
+
+    Raises:
+        LaunchError: Ranks die or hang (a ValueError).
     """
     backend = backend_of(deployment)
     progress(f"{deployment.name}: emitting {len(probes)} probes")

@@ -1,8 +1,8 @@
-"""The process that traces one source: reads what is asked, confines itself, traces, writes what came of it.
+"""Process tracing one source: it reads the question, confines itself, traces, writes the answer.
 
-On stdin: a JSON object `{source, function, problem, limits, ways}`. On stdout: a line, CONFINED or why not; then a
-JSON object with one of `program`, `rejected` (with `line`), `not_applicable`. All that tracing needs is imported
-before, and `ways` brings the files of ways: afterwards no file can be opened.
+On stdin: a JSON object `{source, function, problem, limits, ways}`. On stdout: a line, CONFINED or the reason
+against it; then a JSON object with one of `program`, `rejected` (with `line`), `not_applicable`. All imports of
+tracing come first, and `ways` brings the files of ways: afterwards no file can be opened.
 """
 
 import json
@@ -24,7 +24,7 @@ NEEDED_LATER = (numpy.ma,)  # by numpy.unique
 
 
 def main() -> None:
-    """Answer one question. Ends the process at once: nothing is left to be done that a filter may refuse."""
+    """Answer one question. End the process at once: the filter could refuse any clean-up."""
     asked = json.load(sys.stdin)
     problem = problem_from_json(asked["problem"])
     try:
@@ -55,9 +55,7 @@ def _traced(source: str, function: str, problem: Problem, ways: dict[str, list[s
         return {"not_applicable": str(reason)}
     except MemoryError:
         raise
-    except (
-        Exception
-    ) as error:  # the language has a hole, or the limits do not let it go on: no Program in any case
+    except Exception as error:  # a hole in the language, or a limit: no Program in any case
         return {"rejected": f"tracing failed: {type(error).__name__}: {error}", "line": None}
 
 

@@ -1,12 +1,11 @@
-"""What a process that traces a stranger's source may still do: compute, and write its answer to stdout.
+"""Confinement of a process tracing a stranger's source: it may compute, and write its answer to stdout.
 
-Two walls, both for good and both without privileges. Limits of the operating system (`setrlimit`): seconds of CPU,
-memory, no files, no processes. A filter of system calls (seccomp, Linux 3.17 and later): what is not on the list
-below fails with EPERM, whoever makes the call, compiled code included. Nothing can be opened, connected, started,
-traced, killed or made executable.
+Two walls, both permanent and without privileges. Limits of the operating system (`setrlimit`): seconds of CPU,
+memory, no files, no processes. A filter of system calls (seccomp, Linux 3.17 and later): calls not listed below
+fail with EPERM, from compiled code too. Nothing can be opened, connected, started, traced, killed or made
+executable.
 
-The filter is a dozen numbers, so it is written out here: a library of filters would have to be installed on the
-system besides.
+The filter is a dozen numbers, so it is written out here: a library of filters would need installing on the system.
 """
 
 import ctypes
@@ -22,16 +21,18 @@ from errno import EPERM
 
 
 class CannotConfine(ValueError):
-    """This system has no such walls; the message says why, and what to do instead."""
+    """This system has no such walls; the message gives the reason and an alternative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one trace may take, from the moment at which its process is confined.
+    """Limits of one trace, from the moment of its confinement.
 
-    cpu_s: whole seconds of CPU; the fuel of the language is used up before that. wall_s: seconds until it is
-    killed, which matter to a process that computes nothing. memory_bytes: of addresses, what was imported included.
-    output_bytes: of the answer.
+    Attributes:
+        cpu_s: Whole seconds of CPU; the fuel of the language is used up before.
+        wall_s: Seconds until a kill, for a process that computes nothing.
+        memory_bytes: Addresses, imports included.
+        output_bytes: Size of the answer.
     """
 
     cpu_s: int = 8
@@ -47,8 +48,8 @@ LIMITS = Limits()
 class _Machine:
     """Numbers of an architecture: its name to the kernel (linux/audit.h), and its system calls (asm/unistd.h).
 
-    calls: allowed whatever they are given. mapping: whose third argument says whether memory is to be executable.
-    write: allowed to stdout alone.
+    calls: always allowed. mapping: allowed unless the third argument asks for executable memory. write: allowed to
+    stdout alone.
     """
 
     audit: int
@@ -76,7 +77,7 @@ _MACHINES = {
     ),
 }
 
-# linux/filter.h: load a word of a call, compare it, return. linux/seccomp.h: what is returned, how it is set
+# linux/filter.h: load a word of a call, compare it, return. linux/seccomp.h: results, installation
 _LOAD, _EQUAL, _HAS_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | EPERM
 _NUMBER, _ARCHITECTURE, _FIRST, _THIRD = (
@@ -84,7 +85,7 @@ _NUMBER, _ARCHITECTURE, _FIRST, _THIRD = (
     4,
     16,
     32,
-)  # where struct seccomp_data holds them; low words come first
+)  # offsets in struct seccomp_data; low words come first
 _FILTER, _ALL_THREADS = 1, 1
 # linux/prctl.h
 _DIE_WITH_PARENT, _NO_NEW_PRIVILEGES = 1, 38
@@ -92,7 +93,7 @@ _EXECUTABLE = 4  # PROT_EXEC
 _STDOUT = 1
 
 _Instruction = tuple[int, int, int, int]
-"""Code; how many to skip if a comparison holds, and if not; operand."""
+"""Code; number to skip if a comparison holds, and if not; operand."""
 
 
 class _Program(ctypes.Structure):
@@ -102,7 +103,7 @@ class _Program(ctypes.Structure):
 
 
 def confine(limits: Limits) -> None:
-    """Give up all but computing and stdout, in this process and for good. CannotConfine: it is not confined."""
+    """Give up all but computing and stdout, in this process, permanently. CannotConfine: it is not confined."""
     machine = _machine()
     libc = ctypes.CDLL(None, use_errno=True)
     _call(libc.prctl, _DIE_WITH_PARENT, signal.SIGKILL)
@@ -129,7 +130,7 @@ def _machine() -> _Machine:
 
 
 def _filter(machine: _Machine) -> Iterable[_Instruction]:
-    """The filter: each comparison is followed by what happens if it holds, and skips that if not."""
+    """Yield the filter: each comparison is followed by its result if it holds, and else skips it."""
     yield from (_load(_ARCHITECTURE), (_EQUAL, 1, 0, machine.audit), _end(_KILL))
     yield _load(_NUMBER)
     for call in machine.calls:
@@ -150,7 +151,7 @@ def _end(result: int) -> _Instruction:
 
 
 def _limit(what: int, most: int) -> None:
-    """At most so much of something, less where there was less before. One more of CPU kills whoever goes on."""
+    """Lower a limit, never raise it. One second of CPU later a process is killed."""
     _, hard = resource.getrlimit(what)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
@@ -158,7 +159,7 @@ def _limit(what: int, most: int) -> None:
 
 
 def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:
-    """A function of libc; CannotConfine where it fails."""
+    """Call a function of libc; CannotConfine if it fails."""
     wide = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
     if function(*wide) != 0:
         raise CannotConfine(

@@ -1,7 +1,7 @@
-"""Tracing a source that nobody vouches for, in a process of its own that can do nothing but compute.
+"""Tracing of an untrusted source, in a process of its own confined to computing.
 
-What comes back is data. It is read as JSON, held to the schema of Programs and built anew with the constructors, so
-that a process which was taken over can at most send another legal Program, and every Program is proven.
+It returns data, read as JSON, checked against the schema of Programs and rebuilt with the constructors. So a
+hijacked process can at most send another legal Program, and every Program is proven.
 """
 
 import json
@@ -31,7 +31,7 @@ from overlayccl_core.program.ways import all_ways
 from overlayccl_core.sandbox import child
 from overlayccl_core.sandbox.confine import LIMITS, CannotConfine, Limits
 
-START_S = 120.0  # for the imports, which a busy machine may keep waiting; nothing of the source runs in them
+START_S = 120.0  # for the imports, slow on a busy machine; the source runs only after them
 CHUNK_BYTES = 2**20
 
 _COMMAND = f"import sys; sys.path += sys.argv[1:]; from {child.__name__} import main; main()"
@@ -44,10 +44,12 @@ _ENVIRONMENT = {
 
 
 def trace_confined(source: str, function: str, problem: Problem, *, limits: Limits = LIMITS) -> Program:
-    """What `trace_source` gives, from a confined process.
+    """Return the Program of `trace_source`, from a confined process.
 
-    Raises Rejected and NotApplicable as it does, and Rejected where a limit or a wall stopped the source, whatever
-    it did; CannotConfine (a ValueError) where this system cannot confine a process.
+    Raises:
+        Rejected: As by `trace_source`; or a limit or a wall stopped the source.
+        NotApplicable: As by `trace_source`.
+        CannotConfine: This system cannot confine a process (a ValueError).
     """
     asked_of = problem_to_json(problem)
     of_child = {"limits": asdict(limits), "ways": all_ways()}
@@ -56,17 +58,17 @@ def trace_confined(source: str, function: str, problem: Problem, *, limits: Limi
 
 
 def check() -> None:
-    """CannotConfine where no process can be confined here: to be asked before anything is paid for."""
+    """Raise CannotConfine if no process can be confined here; call it before anything is paid for."""
     case = Case(problem="nothing", ranks=2, ranks_per_node=2, dtype=DType.FLOAT32, name="", parameters=())
     nothing = Problem(case=case, inputs={}, outputs={}, segments=(), parameters={})
-    with suppress(Rejected):  # there is no strategy in it
+    with suppress(Rejected):  # the source is empty
         trace_confined("", "", nothing)
 
 
 def program_of(answer: bytes, problem: Problem) -> Program:
-    """The Program that a confined process answered with, of the Problem that it was asked for.
+    """Return the Program in a confined process's answer, of the asked Problem.
 
-    Raises what it answered with otherwise, Rejected where it is no answer.
+    Otherwise raise the answer's exception, or Rejected if it is no answer.
     """
     try:
         data = json.loads(answer)
@@ -90,7 +92,7 @@ def program_of(answer: bytes, problem: Problem) -> Program:
 
 
 def _answer(question: str, limits: Limits) -> bytes:
-    """What a confined process says to a question."""
+    """Return a confined process's answer to a question."""
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as complaints:
         asked.write(question.encode())
         asked.seek(0)
@@ -117,7 +119,7 @@ def _answer(question: str, limits: Limits) -> bytes:
 
 @contextmanager
 def _process(asked: IO[bytes], complaints: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """The child, in an empty folder of its own; whatever happens, it is gone afterwards."""
+    """Start the child in an empty folder of its own; kill it at the end in any case."""
     command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _COMMAND, *_PATHS]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -132,7 +134,7 @@ def _process(asked: IO[bytes], complaints: IO[bytes]) -> Iterator[subprocess.Pop
 
 
 def _read(pipe: int, most: int, deadline: float) -> bytes:
-    """What comes until a pipe is closed, `most` bytes have come or the time is over."""
+    """Read until the pipe is closed, `most` bytes have come or the time is over."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     read = bytearray()
@@ -145,7 +147,7 @@ def _read(pipe: int, most: int, deadline: float) -> bytes:
 
 
 def _exit_code(process: subprocess.Popen[bytes], deadline: float) -> int | None:
-    """How it ended; None: it did not in time."""
+    """Return the exit code; None: it did not end in time."""
     try:
         return process.wait(max(0.0, deadline - monotonic()))
     except subprocess.TimeoutExpired:

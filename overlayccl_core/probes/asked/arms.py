@@ -1,7 +1,7 @@
-"""How good a cost model becomes of some probes: fitted to them alone, judged on held-out Programs.
+"""Quality of cost models: each fitted to some probes alone, and judged on held-out Programs.
 
-Arms: the whole sweep (`fixed`), what a model chose (`agent`), and random parts of the sweep that took as many
-seconds as what the model chose (`fixed_equal_cost`). All Programs were timed in one launch, which chose nothing.
+Arms: the whole sweep (`fixed`), a model's choice (`agent`), and random parts of the sweep with as many seconds as
+that choice (`fixed_equal_cost`). One launch after the choice timed all Programs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -27,7 +27,7 @@ QUANTILE = 0.9
 
 
 class Arm(StrEnum):
-    """Whose probes a cost model is fitted to."""
+    """Source of the probes for a fit."""
 
     FIXED = "fixed"
     EQUAL_COST = "fixed_equal_cost"
@@ -36,7 +36,7 @@ class Arm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """A probe that was timed. seconds: that its samples took."""
+    """A timed probe; `seconds` is the time of its samples."""
 
     role: Role
     features: Features
@@ -45,7 +45,7 @@ class Timed:
 
 
 def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Timed]:
-    """Program to what was timed of it, from rows with `role` and the timing columns."""
+    """Map Program -> its timing, from rows with `role` and the timing columns."""
     once = {row["program"]: row for row in rows}
     return {
         program: Timed(
@@ -59,15 +59,15 @@ def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Timed]:
 
 
 def seconds_of(row: Mapping[str, Any]) -> float:
-    """Seconds of the samples of a row."""
+    """Return the seconds of a row's samples."""
     return float(row["repeats"] * (sum(row["samples_us"]) + sum(row["cold_us"])) / 1e6)
 
 
 def theta_of(timed: Iterable[Timed], section: FitSection, *, bootstraps: int | None = None) -> Theta | None:
-    """The cost model of some probes; None where they are too few for one.
+    """Fit the cost model of some probes; None if they are too few.
 
-    Random Programs judge its optional columns, as in the fit of a run; where they are too few, all do. bootstraps:
-    for intervals; None: as configured.
+    Random Programs judge its optional columns, as in the fit of a run; if they are too few, all do. bootstraps: for
+    intervals; None: as configured.
     """
     settings = FitSettings(
         ridge=section.ridge, bootstraps=bootstraps or section.bootstraps, seed=section.seed
@@ -93,10 +93,13 @@ def arms(
     *,
     draws: int,
 ) -> Iterator[Row]:
-    """A row of `probing` for each arm, of what all arms have.
+    """Yield a row of `probing` for each arm, all judged on the same Programs.
 
-    timed: Programs, held-out ones among them. fixed: those of the sweep. chosen: agent to those it chose. draws:
-    random parts of the sweep for each agent.
+    Args:
+        timed: Programs, held-out ones among them.
+        fixed: Programs of the sweep.
+        chosen: Agent -> its Programs.
+        draws: Random parts of the sweep for each agent.
     """
     heldout = [one for one in timed.values() if one.role is Role.HELD_OUT]
     wanted = _columns([*heldout, *(timed[program] for program in fixed)])
@@ -121,7 +124,7 @@ def arms(
 
 
 def part_of(programs: Sequence[str], timed: Mapping[str, Timed], seconds: float, draw: int) -> list[str]:
-    """Programs in random order, each if it still fits into the seconds."""
+    """Take Programs in random order, each if it still fits into the seconds."""
     part, left = [], seconds
     for index in np.random.default_rng(draw).permutation(len(programs)):
         if (took := timed[programs[index]].seconds) <= left:
@@ -131,11 +134,10 @@ def part_of(programs: Sequence[str], timed: Mapping[str, Timed], seconds: float,
 
 
 def judged(theta: Theta | None, heldout: Sequence[Timed], wanted: Set[Column]) -> Row:
-    """How right a cost model is about Programs that it was not fitted to; without one, how right nothing is.
+    """Judge a cost model by Programs outside its fit; None prices nothing.
 
-    Errors are |ln(predicted / measured)| over all of them. One without a price is farther off than any that has
-    one, so that a model that prices the easy ones alone is not the better for it. wanted: columns that are to
-    have a value.
+    Errors are |ln(predicted / measured)| over all Programs. A Program without a price has the largest error, so
+    pricing easy ones alone does not help a model. wanted: columns in need of a value.
     """
     prices = [None if theta is None else price_features(one.features, theta).us for one in heldout]
     errors = np.array(
@@ -163,11 +165,11 @@ def judged(theta: Theta | None, heldout: Sequence[Timed], wanted: Set[Column]) -
 
 
 def _columns(some: Iterable[Timed]) -> Set[Column]:
-    """Those that they have, but for optional ones."""
+    """Return their columns, without optional ones."""
     return {c for one in some for c in one.features if c.increment is Increment.NONE}
 
 
 def _at(errors: Any, quantile: float) -> float | None:
-    """The error that so many of all are not above; None where that is one without a price."""
+    """Return a quantile of the errors; None if it falls on a Program without a price."""
     found = float(np.quantile(errors, quantile, method="inverted_cdf"))
     return found if np.isfinite(found) else None

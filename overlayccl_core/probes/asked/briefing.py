@@ -1,4 +1,4 @@
-"""What a model that chooses probes is told: the prompts, filled in from the deployment and the budget."""
+"""Prompts for a model choosing probes, filled in from the deployment and the budget."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TERMS = list(Term)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Briefing:
-    """wanted: the columns of the cost model that are to be told apart. rounds: of each probe."""
+    """Facts for the prompts. wanted: columns of the cost model to tell apart. rounds: of each probe."""
 
     place: Place
     capabilities: Capabilities
@@ -28,11 +28,11 @@ class Briefing:
 
     @property
     def system(self) -> str:
-        """What the conversation begins with: the cost model and the deployment."""
+        """The start of the conversation: the cost model and the deployment."""
         return self._filled(SYSTEM)
 
     def begin(self, left: str) -> str:
-        """The task. left: of the budget, in a sentence."""
+        """Return the task; `left` tells the rest of the budget in a sentence."""
         return self._filled(BEGIN, left=left)
 
     def _filled(self, file: str, **more: str) -> str:
@@ -41,7 +41,7 @@ class Briefing:
 
     @property
     def columns(self) -> list[str]:
-        """`wait.count: us each [collectives]`."""
+        """Lines like `wait.count: us each [collectives]`."""
         return [
             f"{c.name}: {c.unit} [{c.term.value}{'' if c.increment is Increment.NONE else ', optional'}]"
             for c in self.wanted
@@ -54,7 +54,7 @@ class Briefing:
 
     @property
     def ranks_per_node(self) -> int:
-        """How many share a node."""
+        """Ranks on a node."""
         return self.place.deployment.ranks_per_node
 
     @property
@@ -74,12 +74,12 @@ class Briefing:
 
     @property
     def groups(self) -> list[str]:
-        """`halves: 2 groups of 2`."""
+        """Lines like `halves: 2 of 2 ranks`."""
         return [f"{name}: {len(g.members)} of {g.size} ranks" for name, g in self.place.groups.items()]
 
     @property
     def refused(self) -> list[str]:
-        """Calls that the library does not take."""
+        """Calls refused by the library."""
         return [
             f"{row.call.operation} in groups of {shape_text(row.call.shape)}, {row.call.dtype.value}, "
             f"from {row.call.payload_bytes} bytes on"
@@ -88,7 +88,7 @@ class Briefing:
 
 
 def columns_of(probes: Iterable[Probe]) -> list[Column]:
-    """The columns that some Programs have, by term and name."""
+    """Return the columns of some Programs, by term and name."""
     found = {column for probe in probes for column in features(probe.program)}
     return sorted(found, key=lambda c: (TERMS.index(c.term), c.name))
 

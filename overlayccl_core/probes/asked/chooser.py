@@ -1,7 +1,7 @@
-"""The conversation in which a language model chooses probes: it orders, they are timed, it hears what was measured.
+"""Conversation with a language model choosing probes: it orders, they are timed, it gets the measurements.
 
-What it is told of times comes from the ranks alone. Whatever ends the conversation, all that was timed is kept.
-Equal answers to equal measurements make an equal conversation, so a run that was cut off goes on where it was.
+All its times come from the ranks. However the conversation ends, all timings are kept. Equal answers to equal
+measurements make an equal conversation, so an interrupted run goes on from there.
 """
 
 import json
@@ -34,9 +34,9 @@ from overlayccl_core.probes.probe import Probe
 
 PURPOSE = "probe"
 STYLE = "probing"
-MOST_CALLS = 64  # that are looked at in one turn
+MOST_CALLS = 64  # calls answered in one turn
 MOST_SHOWN = 2000  # characters kept of arguments, of a tool's name and of a message
-LAUNCHES_THAT_FAIL = 2  # then it ends
+LAUNCHES_THAT_FAIL = 2  # failed launches to the end
 _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 COEFFICIENTS = Tool(
     name="coefficients",
@@ -50,7 +50,7 @@ Row = dict[str, Any]
 
 
 class TurnOutcome(StrEnum):
-    """What became of a call of a tool."""
+    """Outcome of a tool's call."""
 
     MEASURED = "measured"
     KNOWN = "known"
@@ -62,7 +62,7 @@ class TurnOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A call of a tool, or one of the probes that it orders. message: why not, or what was told."""
+    """A call of a tool, or one of its ordered probes; `message` is the answer, or the reason against it."""
 
     turn: int
     tool: str
@@ -74,23 +74,27 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """What is said to a call that orders nothing."""
+    """Reply to a call without an order."""
 
     outcome: TurnOutcome
     text: str
 
     @classmethod
     def refused(cls, why: str) -> "ModelReply":
-        """A call that is not done, with the mend."""
+        """Refuse a call, with the mend."""
         return cls(outcome=TurnOutcome.REFUSED, text=why)
 
 
 @dataclass(slots=True, kw_only=True)
 class Chooser:
-    """measure: rows with the timing columns of some probes, from one launch; LaunchError where it fails.
+    """Asks for probes, and times them.
 
-    how: model, temperature, longest answer and sample of every request. asked: what became of every call; timed:
-    rows of what was timed; ended: why it was asked no more.
+    Attributes:
+        measure: Times some probes in one launch and returns rows with the timing columns; LaunchError if it fails.
+        how: Model, temperature, longest answer and sample of every request.
+        asked: Outcome of every call.
+        timed: Rows of all timings.
+        ended: Reason for the end.
     """
 
     brief: Briefing
@@ -102,12 +106,12 @@ class Chooser:
     asked: list[Asked] = field(default_factory=list)
     timed: list[Row] = field(default_factory=list)
     ended: str = ""
-    _failed: dict[str, str] = field(default_factory=dict)  # Program to why
+    _failed: dict[str, str] = field(default_factory=dict)  # Program -> reason
     _failures: int = 0
     _turn: int = 0
 
     def choose(self) -> None:
-        """Ask until the model ends it, its budget is used up, or nobody answers."""
+        """Ask until the model ends it, its budget is used up, or no answer comes."""
         messages: tuple[Message, ...] = (User(text=self.brief.begin(self._left())),)
         while not self.ended:
             try:
@@ -146,7 +150,7 @@ class Chooser:
         return f"Left: {turns} turns, {self._probes_left} probes, {seconds:.1f} seconds of measuring."
 
     def _used_up(self) -> str:
-        """What is, in a clause; empty: nothing is."""
+        """Name the exhausted budget, in a clause; empty: none."""
         if self._probes_left <= 0:
             return f"its {self.budget.probes} probes are used up"
         if self._seconds_left <= 0:
@@ -155,15 +159,15 @@ class Chooser:
 
     # ------------------------------------------------------------ a turn
     def _results(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-        """What to say to each call, after all that they order was timed in one launch."""
-        ordered: dict[str, Probe] = {}  # by Program: what is to be timed now
+        """Answer each call, after timing all ordered probes in one launch."""
+        ordered: dict[str, Probe] = {}  # by Program: probes to time now
         known = self._programs
         answers = [self._answer(call, number, ordered) for number, call in enumerate(calls)]
         self._measure(list(ordered.values()))
         return tuple(self._told(call, answer, known) for call, answer in zip(calls, answers, strict=True))
 
     def _told(self, call: ToolCall, answer: "list[Probe] | ModelReply", known: set[str]) -> ToolResult:
-        """What to say to a call, noted."""
+        """Answer a call, and note it."""
         if isinstance(answer, ModelReply):
             self._note(call, answer.outcome, answer.text)
             return ToolResult(id=call.id, text=answer.text, failed=answer.outcome is TurnOutcome.REFUSED)
@@ -172,7 +176,7 @@ class Chooser:
         return ToolResult(id=call.id, text="\n".join(line for _, line in heard), failed=failed)
 
     def _answer(self, call: ToolCall, number: int, ordered: dict[str, Probe]) -> "list[Probe] | ModelReply":
-        """The probes of an order, which are added to what is ordered; or what is said to another call."""
+        """Return the probes of an order, adding new ones to `ordered`; or the reply to another call."""
         if number >= MOST_CALLS:
             return ModelReply.refused(f"at most {MOST_CALLS} calls in one turn: make it in the next")
         if call.name == FINISH.name:
@@ -202,7 +206,7 @@ class Chooser:
         return probes
 
     def _measure(self, probes: Sequence[Probe]) -> None:
-        """Time probes in one launch; what fails is remembered."""
+        """Time probes in one launch; remember failures."""
         if not probes:
             return
         try:
@@ -214,7 +218,8 @@ class Chooser:
                 self.ended = f"{self._failures} launches failed, the last: {error}"
 
     def _heard(self, call: ToolCall, probe: Probe, known: set[str]) -> tuple[TurnOutcome, str]:
-        """What became of a probe, and what a model is told. Why ranks failed may name hosts and paths: it stays."""
+        """Return a probe's outcome and the text for the model. A failure's details stay here: they may name hosts
+        and paths."""
         program = probe.program.digest
         if program in self._failed:
             outcome, message = TurnOutcome.FAILED, self._failed[program]
@@ -244,7 +249,7 @@ class Chooser:
 
     # ------------------------------------------------------------ what is told
     def _text(self, program: str) -> str:
-        """`1,230 us (1,200..1,260), 8 rounds`, of one call; what its first one took where that was looked at."""
+        """Return `1,230 us (1,200..1,260), 8 rounds`, of one call; then its first call, if measured."""
         rows = [row for row in self.timed if row["program"] == program]
         found = measurements(rows)[program].estimate
         low, high = found.interval() if found.rounds > 1 else (found.value, found.value)
@@ -261,7 +266,7 @@ class Chooser:
         return f"no: {why}" if why else "yes"
 
     def _coefficients(self) -> str:
-        """A line for each column, from a fit to what was timed."""
+        """Return a line for each column, from a fit to all timings."""
         theta = theta_of(timed_of(self.timed).values(), self.fit)
         if theta is None:
             return "too few probes for a fit"

@@ -40,7 +40,7 @@ class Collectives(Order):
     )
 
     def probes(self, place: Place) -> list[Probe]:
-        """One."""
+        """Build one."""
         place.check_payload(self.payload_bytes)
         kind, dtype, groups = Kind(self.kind), DType(self.dtype), place.groups_named(self.groups)
         size = operand_size(kind, self.payload_bytes // dtype.bytes, groups.size)
@@ -74,7 +74,7 @@ class Coalesced(Order):
     count: int = Field(default=1, ge=1, le=8, description="how many calls")
 
     def probes(self, place: Place) -> list[Probe]:
-        """One."""
+        """Build one."""
         place.check_payload(self.payload_bytes * self.values)
         kind, probe = Kind.ALL_REDUCE, place.new()
         size = operand_size(kind, self.payload_bytes // DType.FLOAT32.bytes, probe.ranks)
@@ -99,7 +99,7 @@ class PointToPoint(Order):
     in_flight: int = DEPTH
 
     def probes(self, place: Place) -> list[Probe]:
-        """One."""
+        """Build one."""
         place.check_payload(self.payload_bytes)
         ranks = place.deployment.ranks
         if self.shift >= ranks:
@@ -131,7 +131,7 @@ class Supports(Fields):
     shift: int = Field(default=1, ge=1, description="of a permute")
 
     def probe(self, place: Place) -> Probe:
-        """One with that call. ValueError: the field, the rule and the mend."""
+        """Build one with that call. ValueError: the field, the rule and the mend."""
         if self.kind == "collective_permute":
             [probe] = PointToPoint(payload_bytes=self.payload_bytes, shift=self.shift).probes(place)
         else:

@@ -12,7 +12,7 @@ from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
 
-MOST_ROWS = 2**18  # of a copy that is not one piece: what the sweep has at most
+MOST_ROWS = 2**18  # most rows of a copy in pieces, as in the sweep
 
 
 class Copies(Order):
@@ -33,7 +33,7 @@ class Copies(Order):
     count: int = COUNT
 
     def probes(self, place: Place) -> list[Probe]:
-        """One."""
+        """Build one."""
         grown = {"repeat": self.times, "join": 2}.get(self.layout, 1)
         place.check_payload(self.payload_bytes * grown)
         size, probe = self.payload_bytes // DType.FLOAT32.bytes, place.new()
@@ -79,7 +79,7 @@ class Arithmetic(Order):
     count: int = COUNT
 
     def probes(self, place: Place) -> list[Probe]:
-        """One."""
+        """Build one."""
         place.check_payload(self.payload_bytes)
         size, probe = self.payload_bytes // DType.FLOAT32.bytes, place.new()
         if self.operation == "sum":

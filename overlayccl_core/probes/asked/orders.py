@@ -1,6 +1,6 @@
-"""Orders: what a language model may have timed. A tool has the fields of an order; an order makes probes.
+"""Orders of timings by a language model. A tool has the fields of an order; an order makes probes.
 
-Probes are built as those of the sweep are, by the same functions.
+The functions of the sweep build these probes, too.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Graphs(Order):
     alike: bool = Field(default=True, description="false: each has another size, so no two are one graph")
 
     def probes(self, place: Place) -> list[Probe]:
-        """One."""
+        """Build one."""
         place.check_payload(self.payload_bytes)
         probe = place.new()
         size = self.payload_bytes // DType.FLOAT32.bytes
@@ -69,7 +69,7 @@ class Mixed(Order):
     first: int = Field(default=0, ge=0, le=1000, description="number of the first")
 
     def probes(self, place: Place) -> list[Probe]:
-        """As many as it says."""
+        """Build `count` Programs."""
         return mixed_probes(
             place.deployment, seed=place.mixed_seed, count=self.count, role=Role.MIXED, first=self.first
         )
@@ -79,18 +79,18 @@ ORDERS: tuple[type[Order], ...] = (Collectives, Coalesced, PointToPoint, Copies,
 
 
 def order_of(name: str, given: Mapping[str, Any]) -> Order | None:
-    """What a call of a tool orders; None for another tool. ValueError: field, rule, value and mend."""
+    """Return the order of a tool's call; None for another tool. ValueError: field, rule, value and mend."""
     kind = next((order for order in ORDERS if order.tool == name), None)
     return None if kind is None else kind.from_data(given)
 
 
 def tools(place: Place) -> list[Tool]:
-    """A tool for each order, with the bounds of this deployment."""
+    """Return a tool for each order, with the bounds of this deployment."""
     return [Tool(name=order.tool, description=order.what, schema=bounded(order, place)) for order in ORDERS]
 
 
 def bounded(fields: type[Fields], place: Place) -> dict[str, Any]:
-    """The JSON schema of some fields, with the groups and the largest payload of the deployment."""
+    """Return the JSON schema of some fields, bounded by the deployment's groups, payload and ranks."""
     whole = schema(fields, given=())
     bounds = {
         "groups": {"enum": list(place.groups)},

@@ -1,4 +1,4 @@
-"""Why a probe cannot be timed here: what the library takes, and what a rank can hold."""
+"""Reasons not to time a probe here: limits of the library, and of a rank's memory."""
 
 from math import prod
 
@@ -10,7 +10,7 @@ from overlayccl_core.probes.probe import Probe
 
 
 def refusal(probe: Probe, capabilities: Capabilities, deployment: Deployment) -> str:
-    """A sentence with the mend; empty where nothing stands in the way."""
+    """Return the reason and the mend in a sentence; empty if nothing stands in the way."""
     most, problem = deployment.memory_budget_bytes, probe.program.problem
     ports = (*problem.inputs.values(), *problem.outputs.values())
     if (held := sum(prod(port.shape) * port.dtype.bytes for port in ports)) > most:

@@ -19,7 +19,7 @@ from overlayccl_core.program.transpose import backward_problem, transpose
 
 
 class ProblemPlugIn(Protocol):
-    """What a file in problems/ defines (problems/README.md)."""
+    """Definitions of a file in problems/ (problems/README.md)."""
 
     Entry: type[Fields]
     parameters: Callable[[Any, int, DType], Mapping[str, ParameterValue]]
@@ -35,12 +35,12 @@ class ProblemPlugIn(Protocol):
 
 
 def plug_in(name: str) -> ProblemPlugIn:
-    """The Problem of that name; ValueError naming those there are."""
+    """Return the Problem of a name; ValueError names the known ones."""
     return loader.plug_in(ProblemPlugIn, "problems", name)
 
 
 def library_source(name: str) -> str:
-    """The source of a Problem's library of known ways."""
+    """Return the source of a Problem's library of known ways."""
     return loader.source("strategies", name)
 
 
@@ -55,7 +55,7 @@ def case(
     uniform: bool = False,
     dtype: str = "float32",
 ) -> Case:
-    """The Case of one entry of the Problem's own fields, and of where it runs. ValueError: field and mend."""
+    """Build the Case of one entry of the Problem's own fields, on these ranks. ValueError: field and mend."""
     plugin = plug_in(problem)
     try:
         own = plugin.parameters(plugin.Entry.from_data(entry), ranks, DType(dtype))
@@ -76,12 +76,12 @@ def case(
 
 
 def build(case: Case) -> Problem:
-    """The forward Problem at a Case."""
+    """Return the forward Problem at a Case."""
     return plug_in(case.problem).problem(case)
 
 
 def backward(case: Case) -> Problem | None:
-    """The backward Problem at a Case; None if nothing has to be done."""
+    """Return the backward Problem at a Case; None if there is nothing to do."""
     plugin = plug_in(case.problem)
     if not plugin.has_backward(case):
         return None
@@ -90,13 +90,13 @@ def backward(case: Case) -> Problem | None:
 
 
 def directions(case: Case) -> tuple[Problem, ...]:
-    """The forward Problem, and the backward if there is one."""
+    """Return the forward Problem, and the backward if there is one."""
     back = backward(case)
     return (build(case),) if back is None else (build(case), back)
 
 
 def in_direction(case: Case, direction: Direction) -> Problem:
-    """The Problem of that direction at a Case; ValueError where nothing has to be done in it."""
+    """Return the Problem of a direction at a Case; ValueError if there is nothing to do in it."""
     problem = build(case) if direction is Direction.FORWARD else backward(case)
     if problem is None:
         raise ValueError(f"{case.id} has no backward: nothing has to be exchanged there")
@@ -104,7 +104,8 @@ def in_direction(case: Case, direction: Direction) -> Problem:
 
 
 def developer_program(problem: Problem) -> Program:
-    """What practitioners run where a library can do everything; for a backward, the simplified transpose of it."""
+    """Return the practitioner's Program, for a library without gaps; for a backward, its simplified transpose, or
+    (not linear) the library's own."""
     library = library_source(problem.case.problem)
     if problem.direction is Direction.BACKWARD and not problem.linear:
         return trace_source(library, read_library(library, BACKWARD).developers[0], problem)
@@ -113,7 +114,7 @@ def developer_program(problem: Problem) -> Program:
 
 
 def reference_program(problem: Problem) -> Program:
-    """What a Problem's Programs must equal: the traced reference; for a backward, its transpose, or its own."""
+    """Return the Program all others must equal: the traced reference; for a backward, its transpose, or its own."""
     here = build(problem.case)
     if problem.direction is Direction.BACKWARD and here.nonlinear is not None:
         assert here.nonlinear.backward is not None and here.nonlinear.backward_reference is not None
@@ -123,7 +124,7 @@ def reference_program(problem: Problem) -> Program:
 
 
 def _traced(reference: Callable[[Any, Any], None], problem: Problem) -> Program:
-    """ValueError where it is none of the Problem, so that nobody looks for the mistake in a strategy."""
+    """Trace a reference. ValueError if it is no Program of the Problem, so no strategy is blamed."""
     try:
         return trace_function(reference, problem)
     except Rejected as error:
@@ -132,23 +133,23 @@ def _traced(reference: Callable[[Any, Any], None], problem: Problem) -> Program:
 
 
 def payload_bytes(case: Case) -> int:
-    """The S of algbw = S / time: bytes of a rank's data for the whole Program."""
+    """Return the S of algbw = S / time: bytes of a rank's data for the whole Program."""
     return plug_in(case.problem).payload_bytes(case)
 
 
 def bus_factor(case: Case) -> float:
-    """busbw = algbw * factor."""
+    """Return the factor of busbw = algbw * factor."""
     return plug_in(case.problem).bus_factor(case)
 
 
 def proxy(large: Case) -> Case | None:
-    """A small Case that a search may use in a large one's place; None if it is no smaller."""
+    """Return a small Case for a search in a large one's place; None if it is no smaller."""
     small = case(large.problem, plug_in(large.problem).proxy(large), **fewer_ranks(large))
     return None if replace(small, name=large.name) == large else small
 
 
 def case_from_row(row: Mapping[str, Any]) -> Case:
-    """The Case of one row of the `cases` table."""
+    """Return the Case of one row of the `cases` table."""
     fields = {k: row[k] for k in ("problem", "ranks", "groups", "strided", "uniform", "ranks_per_node")}
     values = {**fields, "dtype": DType(row["dtype"]), "parameters": parameters(json.loads(row["parameters"]))}
     before, after = Case(**values, name="\0").id.split("\0")

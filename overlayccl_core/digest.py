@@ -1,19 +1,19 @@
-"""Identity of a rule's code: what a change of reruns the rule, and nothing else does.
+"""Identity of a rule's code: a change of it reruns the rule, and no other change does.
 
-A rule runs its stage, `stages/<rule>.py`. Its code is that file and what runs it, all that these import from here,
-the plug-ins that the rule's wildcards name, and the data files that any of these mention. Comments, docstrings
-and formatting do not count: the syntax tree is hashed, written in a way that all our versions of Python share.
-Nor does what is said for people of a field of the configuration or of a table's column (`WORDS`). A docstring
-that code tells on (`TOLD`), as a search does a rewrite rule's, counts for the rules that have that code.
+A rule runs its stage, `stages/<rule>.py`. Its code is that file and its runner, all their imports from here, the
+plug-ins named by the rule's wildcards, and the data files mentioned in any of these. Comments, docstrings and
+formatting do not count: the syntax tree is hashed, in a form common to all our versions of Python. Nor do texts for
+people, of a field of the configuration or of a table's column (`WORDS`). A docstring told by code (`TOLD`), as a
+rewrite rule's by a search, counts for the rules with that code.
 
-What the closure follows, read from the source without running it:
+The closure follows these, read from the source without running it:
   imports of modules of ours, with the packages above them;
   "overlayccl_core.backends.torch_ranks.timer": a module's dotted name in a string, as it is run by `python -m`;
   "program.schema.json": a data file's name in a string, beside the module or counted from the package.
-A plug-in of a folder that OVERLAYCCL_PLUGINS names is followed like one that is here.
+A plug-in in a folder of OVERLAYCCL_PLUGINS is followed like one here.
 
-What was found in a file of this repository is kept beside its bytecode, until its text is another: a plan would
-spend much of its time on that. Files of another one, as of an unpacked archive, are always read.
+Findings of a file of this repository are kept beside its bytecode, until its text is another: they take much of a
+plan's time. Files of another repository, as of an unpacked archive, are always read.
 """
 
 import ast
@@ -39,7 +39,7 @@ WORDS = {  # folder -> (class, its argument): a literal text there reaches messa
     f"{PACKAGE}.configuration": ("Field", "description"),
     f"{PACKAGE}.tables": ("Column", "doc"),
 }
-TOLD = {  # what reads docstrings -> the files whose they are
+TOLD = {  # reader of docstrings -> the files with them
     f"{PACKAGE}/search/rules.py": (f"{PACKAGE}/rewrites/rules/",),
     f"{PACKAGE}/search/briefing.py": (f"{PACKAGE}/problems/", f"{PACKAGE}/program/language.py"),
 }
@@ -49,12 +49,12 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 class Sources:
     """The code below a root and in the plug-ins' folders as it is now: each file is read and followed once.
 
-    plugins, in its methods: files under overlayccl_core/ (`problems/tp_mlp.py`), or of a folder that
-    OVERLAYCCL_PLUGINS names.
+    plugins, in its methods: files under overlayccl_core/ (`problems/tp_mlp.py`), or in a folder of
+    OVERLAYCCL_PLUGINS.
     """
 
     def __init__(self, root: Path = ROOT, own: Iterable[Path] | None = None) -> None:
-        """own: folders of plug-ins, instead of those that OVERLAYCCL_PLUGINS names."""
+        """Take plug-ins from the folders `own`; None: those of OVERLAYCCL_PLUGINS."""
         more = [*(loader.roots()[1:] if own is None else own)]
         self._root = root
         # Folders laid out like the package: itself first, then those of plug-ins.
@@ -63,20 +63,22 @@ class Sources:
         self._files: dict[Path, _File] = {}
 
     def digest(self, stage: str, *plugins: str) -> str:
-        """16 hexadecimal digits for the code of `stages/<stage>.py` with some plug-ins.
+        """Return 16 hexadecimal digits for the code of `stages/<stage>.py` with some plug-ins.
 
         ValueError if a file is not there.
         """
         h = hashlib.sha256()
         files = [self._files[path] for path in self.closure(stage, *plugins)]
         told = tuple(place for file in files for place in TOLD.get(file.below, ()))
-        for file in sorted(files, key=lambda file: Path(file.below)):  # wherever plug-ins lie
+        for file in sorted(
+            files, key=lambda file: Path(file.below)
+        ):  # independent of the folders of plug-ins
             identity = f"{file.identity} {file.said}" if file.below.startswith(told) else file.identity
             h.update(f"{file.below} {identity}\n".encode())
         return h.hexdigest()[:16]
 
     def closure(self, stage: str, *plugins: str) -> tuple[Path, ...]:
-        """The files that `digest` hashes, sorted."""
+        """Return the files hashed by `digest`, sorted."""
         todo = [self._root / STAGES / f"{stage}.py", self._root / RUNNER, *map(self._plugin, plugins)]
         for path in todo:
             if not path.is_file():
@@ -114,12 +116,12 @@ class Sources:
         return _File(below.as_posix(), identity, said, tuple(dict.fromkeys(needs)))
 
     def _below(self, path: Path) -> Path:
-        """Where a file stands, whatever folder the repository and the plug-ins are in."""
+        """Return a file's place, independent of the folders of the repository and the plug-ins."""
         home = next((folder for folder in self._packages if path.is_relative_to(folder)), None)
         return Path(PACKAGE) / path.relative_to(home) if home else path.relative_to(self._root)
 
     def _packages_above(self, path: Path) -> Iterator[Path]:
-        """Of a plug-in that is elsewhere, also those that it would have in the package: a copy is the same code."""
+        """Yield the packages above; of a plug-in elsewhere also those in the package: a copy is the same code."""
         for place in dict.fromkeys([path, self._root / self._below(path)]):
             for folder in place.parents:
                 if folder in self._outermost:
@@ -136,10 +138,8 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """below: its place, which is hashed with its identity. said: digest of its docstrings.
-
-    needs: files that it makes count, too.
-    """
+    """A file. below: its place, hashed with its identity. said: digest of its docstrings. needs: files it makes
+    count, too."""
 
     below: str
     identity: str
@@ -148,12 +148,12 @@ class _File:
 
 
 def digest(stage: str, *plugins: str, root: Path = ROOT) -> str:
-    """`Sources.digest` of the code as it is now."""
+    """Return `Sources.digest` of the code as it is now."""
     return Sources(root).digest(stage, *plugins)
 
 
 def closure(stage: str, *plugins: str, root: Path = ROOT) -> tuple[Path, ...]:
-    """`Sources.closure` of the code as it is now."""
+    """Return `Sources.closure` of the code as it is now."""
     return Sources(root).closure(stage, *plugins)
 
 
@@ -161,9 +161,9 @@ _Parsed = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 
 def _found(path: Path, module: str, *, keep: bool) -> _Parsed:
-    """`_parsed` of a file; keep: as it was found before, as long as neither the text nor this file changes.
+    """Return `_parsed` of a file; keep: as found before, until its text or this file changes.
 
-    Written as Python writes bytecode: not where it is told to write none or where nothing can be written.
+    Written as Python writes bytecode: not if told to write none, nor if nothing can be written.
     """
     text = path.read_text()
     if not keep or sys.dont_write_bytecode:
@@ -188,7 +188,7 @@ _OWN = Path(__file__).read_text()
 
 @cache
 def _parsed(text: str, module: str) -> _Parsed:
-    """(hash of the tree, of the docstrings, modules of ours, data files) that a source names.
+    """Return (hash of the tree, of the docstrings, modules of ours, data files) named by a source.
 
     A function of its text: never stale.
     """
@@ -217,7 +217,7 @@ def _parsed(text: str, module: str) -> _Parsed:
 
 
 def _drop_words(tree: ast.AST, folder: str) -> None:
-    """Take away the arguments that `WORDS` names, where they are literal texts."""
+    """Remove the arguments of `WORDS` with literal texts."""
     if folder not in WORDS:
         return
     called, argument = WORDS[folder]
@@ -231,7 +231,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _written(part: object) -> str:
-    """A syntax tree as text. Empty fields are left out: later versions of Python have more of them."""
+    """Write a syntax tree as text, without empty fields: later versions of Python have more of them."""
     if isinstance(part, list):
         return f"[{','.join(map(_written, part))}]"
     if not isinstance(part, ast.AST):

@@ -1,4 +1,4 @@
-"""Files that the machine does not take: its disk is full, a quota used up, a file system read-only."""
+"""Files refused by the machine: its disk is full, a quota used up, a file system read-only."""
 
 import errno
 import os
@@ -17,21 +17,21 @@ MEND = "Make room there, or let it be written, then run the same command again: 
 
 
 def refused(error: BaseException) -> int:
-    """The errno by which the machine refused a file, in an error or in what that came from; 0: it did not."""
+    """Return the errno of a file's refusal by the machine, in an error or its causes; 0: there is none."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
         if isinstance(one, OSError) and one.errno in WHAT:
             return one.errno
         if found := next((number for number in WHAT if os.strerror(number) in str(one)), 0):
-            return found  # what a library of another language made of it
+            return found  # reworded by a library of another language
         seen.add(id(one))
         one = one.__cause__ or one.__context__
     return 0
 
 
 def said(number: int, *places: Path) -> str:
-    """What is wrong, and how much is free in the folders where it may be; of each file system once."""
+    """Tell the fault, and the free space of each file system of the possible places."""
     free: dict[int, str] = {}
     for place in places:
         folder = next(one for one in (place, *place.parents) if one.exists())
@@ -42,9 +42,9 @@ def said(number: int, *places: Path) -> str:
 
 
 def allocate(path: Path, size_bytes: int) -> None:
-    """A new file of zeros that has its room on the disk: where it is mapped, writing to it cannot fail any more.
+    """Create a file of zeros with its room on the disk: once mapped, writing to it cannot fail any more.
 
-    OSError where there is no room.
+    OSError if there is no room.
     """
     with path.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size_bytes)

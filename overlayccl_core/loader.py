@@ -1,15 +1,15 @@
-"""Plug-ins by the name of their file: the only place that imports by a name computed at run time.
+"""Plug-ins by the name of their file: the only imports by a name computed at run time.
 
-A plug-in NAME of a folder is the file `folder/NAME.py`. Only a backend is a folder, `backends/NAME/`, whose main
-file is `backend.py`; another file of it (a `part`) is loaded apart: only the rule that needs it depends on it.
+A plug-in NAME of a folder is the file `folder/NAME.py`. Only a backend is a folder, `backends/NAME/`, with the main
+file `backend.py`; another file of it (a `part`) is loaded apart, so only the rules in need of it depend on it.
 
-It is in this package, or in a folder of your own that is laid out like it: OVERLAYCCL_PLUGINS names such folders,
-with `:` between them; without it, the folder `plugins` of a project counts. `~/plugins/backends/mine/backend.py` is
-then the backend `mine`, imported as `overlayccl_core.backends.mine.backend` like those that are here.
+It is in this package, or in a folder of your own with the same layout: OVERLAYCCL_PLUGINS names such folders, with
+`:` between them; without it, the folder `plugins` of a project counts. `~/plugins/backends/mine/backend.py` is then
+the backend `mine`, imported as `overlayccl_core.backends.mine.backend` like those here.
 
-What is imported is the package's where both have it. A strategy file is read and never imported: there your own
-takes the place of the package's, so that a known Problem gets a strategy of yours. A file of ways
-(`strategies/ways/sums.py`) is read, too: there your own is added to the package's.
+If both have a file, the package's is imported. A strategy file is read and never imported: there your own takes the
+place of the package's, to give a known Problem a strategy of yours. A file of ways (`strategies/ways/sums.py`) is
+read, too: there your own is added to the package's.
 """
 
 import difflib
@@ -23,22 +23,21 @@ from typing import TypeVar, cast
 
 PACKAGE = "overlayccl_core"
 ROOT = Path(__file__).resolve().parent
-MAIN_PART = {"backends": "backend"}  # folder -> the main file of its plug-ins, where they are folders
+MAIN_PART = {"backends": "backend"}  # folder -> the main file of its plug-ins, if they are folders
 VARIABLE = "OVERLAYCCL_PLUGINS"
-SAFE_PATH = "PYTHONSAFEPATH"  # tells a Python to import nothing from the folder that it begins in
+SAFE_PATH = "PYTHONSAFEPATH"  # set, it keeps Python from importing from its current folder
 OF_PROJECT = "plugins"
-READ = "strategies"  # the folder whose files are read and never imported
-P = TypeVar("P")  # a protocol: what plug-ins of one kind define
+READ = "strategies"  # the folder of files read and never imported
+P = TypeVar("P")  # the protocol of plug-ins of one kind
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _handed_out: set[Path] = set()
 _loaded: dict[Path, ModuleType] = {}
 
 
 def roots() -> tuple[Path, ...]:
-    """The package, then the folders that OVERLAYCCL_PLUGINS names.
+    """Return the package, then the folders of OVERLAYCCL_PLUGINS.
 
-    NotADirectoryError for one that is not there: no ValueError, since whatever field or file is being read, it is
-    not to blame.
+    NotADirectoryError if one is not there: no ValueError, since the field or file being read is not to blame.
     """
     named = [Path(text) for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
     for folder in named:
@@ -50,14 +49,14 @@ def roots() -> tuple[Path, ...]:
 
 
 def use_project(root: Path) -> None:
-    """Let the folder `plugins` of a project count, here and in all that is started from here."""
+    """Let the folder `plugins` of a project count, here and in all processes started from here."""
     own = root / OF_PROJECT
     if own.is_dir() and VARIABLE not in os.environ:
         os.environ[VARIABLE] = str(own.resolve())
 
 
 def names(folder: str) -> tuple[str, ...]:
-    """The plug-ins of a folder, sorted."""
+    """Return the plug-ins of a folder, sorted."""
     if not (ROOT / folder).is_dir():
         raise ValueError(f"there is no folder {PACKAGE}/{folder}")
     main = MAIN_PART.get(folder)
@@ -70,7 +69,7 @@ def names(folder: str) -> tuple[str, ...]:
 
 
 def path(folder: str, name: str, part: str = "") -> Path:
-    """The file of a plug-in, or the part `folder/NAME/<part>.py` of it. ValueError naming those there are."""
+    """Return the file of a plug-in, or its part `folder/NAME/<part>.py`. ValueError names the known ones."""
     part = part or MAIN_PART.get(folder, "")
     below = f"{folder}/{name}/{part}.py" if part else f"{folder}/{name}.py"
     if _NAME.fullmatch(name) and (file := _first(below)) is not None:
@@ -86,24 +85,23 @@ def path(folder: str, name: str, part: str = "") -> Path:
 
 
 def _first(below: str) -> Path | None:
-    """The file of that path in the package, or in the first of one's own folders that has it; where it is read, in
-    these first."""
+    """Return the first file of that path: of the package, then of your own folders; yours first, if it is read."""
     return next((file for root in order(below, roots()) if (file := root / below).is_file()), None)
 
 
 def order(below: str, homes: Sequence[Path]) -> Sequence[Path]:
-    """In which order folders are looked through for a file: the package is the first of `homes`."""
+    """Order the folders of a search for a file: the package is the first of `homes`."""
     return (*homes[1:], homes[0]) if below.startswith(f"{READ}/") else homes
 
 
 def place(file: Path) -> tuple[Path, Path]:
-    """(root, path below it) of a plug-in's file."""
+    """Return (root, path below it) of a plug-in's file."""
     root = next(root for root in roots() if file.is_relative_to(root))
     return root, file.relative_to(root)
 
 
 def load(folder: str, name: str, part: str = "") -> ModuleType:
-    """The module of a plug-in, or of a part of it. ValueError naming those there are."""
+    """Import a plug-in, or a part of it. ValueError names the known ones."""
     file = path(folder, name, part)
     _handed_out.add(file)
     root, below = place(file)
@@ -114,7 +112,7 @@ def load(folder: str, name: str, part: str = "") -> ModuleType:
 
 
 def plug_in(protocol: type[P], folder: str, name: str, part: str = "") -> P:
-    """The module of a plug-in that defines what its protocol declares. ValueError naming what it lacks."""
+    """Import a plug-in with all definitions of its protocol. ValueError names the missing ones."""
     module = load(folder, name, part)
     declared = (*vars(protocol).get("__annotations__", ()), *vars(protocol))
     if missing := [x for x in declared if not x.startswith("_") and not hasattr(module, x)]:
@@ -133,28 +131,28 @@ def _join(folder: str, root: Path) -> None:
 
 
 def required() -> tuple[str, ...]:
-    """What the plug-ins of this process say that they need installed (REQUIRES), sorted."""
+    """Return the requirements of this process's plug-ins (REQUIRES), sorted."""
     return tuple(sorted({name for module in _loaded.values() for name in getattr(module, "REQUIRES", ())}))
 
 
 def source(folder: str, name: str) -> str:
-    """The text of a plug-in that is read and never imported (a strategy file)."""
+    """Return the text of a plug-in read and never imported (a strategy file)."""
     file = path(folder, name)
     _handed_out.add(file)
     return file.read_text()
 
 
 def sources(folder: str, name: str) -> tuple[str, ...]:
-    """The texts of a file that is read, wherever it is: the package's, then those of folders of one's own."""
+    """Return the texts of a file to be read, of all folders: the package's, then your own."""
     files = [file for root in roots() if (file := root / folder / f"{name}.py").is_file()]
     if not files or not _NAME.fullmatch(name):
-        path(folder, name)  # says which there are
+        path(folder, name)  # raises, with the known ones
     _handed_out.update(files)
     return tuple(file.read_text() for file in files)
 
 
 def module_source(module: str) -> str:
-    """The text of a module by its dotted name: one that is printed elsewhere and not imported here."""
+    """Return the text of a module by its dotted name: for printing elsewhere, without importing it here."""
     first, _, below = module.partition(".")
     file = _first(f"{below.replace('.', '/')}.py") if first == PACKAGE and below else None
     if file is None:
@@ -164,7 +162,7 @@ def module_source(module: str) -> str:
 
 
 def data(file: str) -> str:
-    """The text of a data file by its path below the package or a folder of one's own."""
+    """Return the text of a data file by its path below the package or a folder of your own."""
     path = _first(file)
     if path is None:
         raise ValueError(f"there is no file {file} in {PACKAGE} or in a folder that {VARIABLE} names")
@@ -173,5 +171,5 @@ def data(file: str) -> str:
 
 
 def handed_out() -> frozenset[Path]:
-    """Every file that this process got from here: all of them belong to a rule's code digest."""
+    """Return every file this process got from here: all of them belong to a rule's code digest."""
     return frozenset(_handed_out)

@@ -1,4 +1,4 @@
-"""Locks that go with the process that holds them, however it ends; of shared folders, too, where those have any."""
+"""Locks freed with their process, however it ends; of shared folders, too, if those have any."""
 
 import errno
 import fcntl
@@ -8,18 +8,18 @@ from math import inf
 from pathlib import Path
 
 ALONE, TOGETHER = fcntl.LOCK_EX, fcntl.LOCK_SH
-NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # what a folder says that has none
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # errors of a folder without locks
 AGAIN_S = 0.1
 
 
 def opened(path: Path) -> int:
-    """A file to be locked, made where it is not there: NFS excludes others only for who may write."""
+    """Open a file to be locked, and make it if missing: NFS excludes others only for writers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
 
 
 def taken(file: int, kind: int, patience_s: float = inf) -> bool:
-    """Whether an open file could be had within some seconds; where there are no locks, nobody holds one."""
+    """Return whether an open file was locked within some seconds; always, in a folder without locks."""
     end = time.monotonic() + patience_s
     while True:
         try:

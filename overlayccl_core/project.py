@@ -1,4 +1,4 @@
-"""Where the pipeline's own files are: in a clone beside the package, else where the wheel put them."""
+"""Place of the pipeline's own files: in a clone beside the package, else installed by the wheel."""
 
 import filecmp
 import shutil
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from overlayccl_core import loader
 
-RULES = ("Snakefile", "rules")  # which go with the package: a later one may have others
+RULES = ("Snakefile", "rules")  # of this version of the package
 PARTS = (*RULES, "config", "profiles", "envs", "examples")
 ROOT = Path(__file__).resolve().parents[1]
 SHARE = "share/overlayccl"
 CACHE = "__pycache__"
-UNLINKED = "default"  # the folder in profiles/ that all others are laid upon
+UNLINKED = "default"  # the folder in profiles/ below all others
 MAY_BE_THERE = {".git"}
 IGNORED = "/results/\n/logs/\n/.snakemake/\n__pycache__/\n*.tmp\n"  # by git
 
 
 def home() -> Path:
-    """The folder that holds PARTS. FileNotFoundError where an installation lacks them."""
+    """Return the folder with PARTS. FileNotFoundError if an installation lacks them."""
     user = sysconfig.get_path("data", sysconfig.get_preferred_scheme("user"))
     places = (ROOT, Path(sysconfig.get_path("data")) / SHARE, Path(user) / SHARE)
     found = next((place for place in places if (place / PARTS[0]).is_file()), None)
@@ -31,9 +31,9 @@ def home() -> Path:
 
 
 def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
-    """A project of one's own in a folder that is empty but for git's; what is there to be edited.
+    """Lay a project of your own into a folder empty but for git's; return the paths to edit.
 
-    own: Problems whose strategies are copied, to add to. ValueError: there is something in the folder, or no such
+    own: Problems with strategies to copy, and add to. ValueError: the folder is not empty, or there is no such
     Problem.
     """
     sources = [loader.path(loader.READ, name) for name in own]
@@ -56,7 +56,7 @@ def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
 
 
 def _lay(source: Path, target: Path) -> None:
-    """A copy that its owner may write to: an installation that many share is often read-only."""
+    """Copy, and let the owner write: an installation shared by many is often read-only."""
     if source.is_dir():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns(CACHE))
     else:
@@ -66,7 +66,7 @@ def _lay(source: Path, target: Path) -> None:
 
 
 def other_rules(folder: Path) -> list[Path]:
-    """Of a project, the files of RULES that are not as the installed package has them, or not there."""
+    """Return a project's files of RULES missing, or unlike the installed package's."""
     if not (folder / PARTS[0]).is_file():
         return []
     sources = [

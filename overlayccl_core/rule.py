@@ -1,6 +1,6 @@
-"""What a rule of the DAG is, besides its stage, its inputs and its outputs: declared in `dag/<rule>.py`.
+"""Facts of a rule of the DAG, besides its stage, its inputs and its outputs: declared in `dag/<rule>.py`.
 
-None of this is in the digest of a rule's code: another expected time measures nothing again.
+They are outside the digest of a rule's code: another expected time measures nothing again.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,10 +11,10 @@ from typing import Any
 
 from overlayccl_core import loader
 
-ALL = "all"  # the target that is asked for where none is
+ALL = "all"  # the default target
 FOLDER = "dag"
 BATCH_S = 15.0  # a batch starts ranks, builds modules and calibrates
-LAUNCH_S = 5.0  # a training launch starts ranks, and takes steps that are not timed
+LAUNCH_S = 5.0  # a training launch starts ranks, and takes untimed steps
 GRADIENTS_S, LOSSES_S = (
     5.0,
     10.0,
@@ -23,7 +23,7 @@ ANY_OTHER_S = 5.0
 
 
 class PlugIns(StrEnum):
-    """Which plug-ins a stage loads by name: they are in its code, though nothing imports them."""
+    """Plug-ins a stage loads by name: part of its code, though nothing imports them."""
 
     BACKEND = "the backend of the deployment"
     LAUNCHER = "what starts its ranks"
@@ -42,8 +42,9 @@ RANKS = (PlugIns.BACKEND, PlugIns.LAUNCHER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a job is given: how often it starts ranks, seconds of timing in these launches together, all other
-    seconds. Rounded to 5 s, of four ranks on two cores; compiling is not in it. A finished run tells its own times.
+    """A job's number of launches, seconds of timing in all of them, and all other seconds.
+
+    Rounded to 5 s, of four ranks on two cores, without compiling. A finished run tells its own times.
     """
 
     launches: int = 0
@@ -52,7 +53,7 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Both."""
+        """Both times."""
         return self.measuring_s + self.start_s
 
 
@@ -60,9 +61,13 @@ class Budget:
 class Rule:
     """A rule of the DAG.
 
-    place: in the order of a run. of: the wildcards of its jobs, besides the deployment. target: what asks for it.
-    measures: it starts ranks, and has every node to itself. shows: it only tells what was found.
-    budget: (the settings that the rule is told, how many models are configured) -> that of one job.
+    Attributes:
+        place: Its place in the order of a run.
+        of: Wildcards of its jobs, besides the deployment.
+        target: The target asking for it.
+        measures: It starts ranks, and has every node to itself.
+        shows: It only shows results.
+        budget: (the rule's settings, number of configured models) -> the budget of one job.
     """
 
     place: int
@@ -76,19 +81,19 @@ class Rule:
 
 @cache
 def rules(target: str | None = None) -> Mapping[str, Rule]:
-    """All that are declared, by name and in the order of a run; of a target if one is given."""
+    """Return all declared rules by name, in the order of a run; of one target if given."""
     known = {name: loader.load(FOLDER, name).RULE for name in loader.names(FOLDER)}
     of = {name: rule for name, rule in known.items() if target in (None, rule.target)}
     return dict(sorted(of.items(), key=lambda one: one[1].place))
 
 
 def targets() -> tuple[str, ...]:
-    """Besides `all`: each leaves a folder of its name in a results tree."""
+    """Return the targets besides `all` and `archive`: each leaves a folder of its name in a results tree."""
     return tuple(
         dict.fromkeys(rule.target for rule in rules().values() if rule.target not in (ALL, "archive"))
     )
 
 
 def on_ranks() -> tuple[str, ...]:
-    """The rules of `all` that have every node to themselves."""
+    """Return the rules of `all` with every node to themselves."""
     return tuple(name for name, rule in rules(ALL).items() if rule.measures)

@@ -1,17 +1,16 @@
-"""What a Program does, counted from its steps as they run: the columns of the cost model, as data.
+"""Features of a Program, counted from its steps as they run: the columns of the cost model, as data.
 
-Collectives are counted by kind and reach (tier and group size), apart for those that start while nothing is
-outstanding (`alone`) and while something is (`together`), each with a count and bytes; a call of several values is
-one of them with the bytes of all, and its values and bytes are counted as `coalesced` besides; then the times that
-the Program stops to wait, bytes that are reduced in 16 bits, local operations with their bytes (those beyond what
-caches hold once more), collectives that come `after_work`, with the bytes of it, graphs, and bytes through a
-network card. Some columns are optional: the fit takes them only if they help. Those of the network card can be told
-from the bytes of collectives that span nodes only where permutes or all_to_all send different shares of their bytes
-through it; others refine `together` by how many are outstanding.
+Collectives are counted by kind and reach (tier and group size), apart for those started with nothing outstanding
+(`alone`) and with something (`together`), each with a count and bytes. A call of several values is one of them with
+the bytes of all, and its values and bytes also count as `coalesced`. Then there are the Program's waits, bytes
+reduced in 16 bits, local operations with their bytes (those beyond caches once more), collectives `after_work`,
+with the bytes of it, graphs, and bytes through a network card. Some columns are optional: the fit takes them only
+if they help. The network card's column differs from the bytes of collectives across nodes only if permutes or
+all_to_all send different shares of their bytes through it; the others refine `together` by the number outstanding.
 
 Local work costs more between collectives than by itself: ranks come to the next call one after another, all the
-more where they share cores, and every one waits for the last. Calls are timed back to back, as steps of training
-follow each other: what a Program does after its last collective comes before its first.
+more with shared cores, and every one waits for the last. Calls are timed back to back, as steps of training follow
+each other: a Program's work after its last collective comes before its first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +41,8 @@ class Term(StrEnum):
 
 
 class Increment(StrEnum):
-    """Sets of optional columns: what a node's network card adds where its ranks share it, and an extra for the
-    earlier ones of a run of collectives that are in flight."""
+    """Sets of optional columns: a network card's extra for ranks sharing it, and an extra for the earlier ones in a
+    run of collectives in flight."""
 
     NONE = ""
     NETWORK_CARD = "network_card"
@@ -51,16 +50,16 @@ class Increment(StrEnum):
     TO_EIGHTH = "second_to_eighth"
 
 
-NARROW_BYTES = 2  # types that a library may add up in software, much slower than float32
+NARROW_BYTES = 2  # a library may add up these types in software, much slower than float32
 EIGHTH = 7  # outstanding when the eighth of a run starts
-# What one local operation handles beyond them may cost more a byte. Probes of CPU ranks bend between 2 and 4 MiB;
-# where nothing bends (an accelerator's memory) the fit gives the column nothing.
+# Bytes of one local operation beyond them may cost more. Probes of CPU ranks bend between 2 and 4 MiB;
+# without a bend (an accelerator's memory) the fit gives the column nothing.
 CACHED_BYTES = 2 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Column:
-    """One feature: its name, the term that it belongs to, and the unit of its coefficient."""
+    """One feature: its name, its term, and the unit of its coefficient."""
 
     name: str
     term: Term
@@ -72,10 +71,11 @@ Features = Mapping[Column, float]
 
 
 def features(program: Program) -> Features:
-    """The features of a Program that are not 0; a function of its steps as they run, and of the ranks on a node."""
+    """Return the features of a Program without zeros; a function of its steps as they run, and of the ranks on a
+    node."""
     per_node = program.problem.case.ranks_per_node
     counts = _Counts()
-    started = False  # a collective, since the Program last waited
+    started = False  # a collective, since the last wait
     after_boundary = False
     work_before = [0]  # bytes of local work before each collective, and after the last
     counts.add("graph.first", Term.LAUNCH)
@@ -156,7 +156,7 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
 
 
 def _reach(node: Node, ranks_per_node: int) -> str:
-    """`node4`: groups of 4 ranks, each on one node; `network7`: groups that span nodes."""
+    """Return `node4` for groups of 4 ranks, each on one node; `network7` for groups across nodes."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
         return "network" if crosses_nodes(node, ranks_per_node) else "node"
     return _groups_reach(node.groups, ranks_per_node)
@@ -168,7 +168,7 @@ def _groups_reach(groups: Groups, ranks_per_node: int) -> str:
 
 
 def _local(counts: _Counts, step: Step, node: Node) -> int:
-    """A copy, sum, scale, cast or rowwise operation: the bytes that it handles. An alias costs nothing."""
+    """Count a copy, sum, scale, cast or rowwise operation; return its bytes. An alias costs nothing."""
     match step.action:
         case Action.SUM:
             return _work(counts, "sum", node.operands[0].bytes)
@@ -192,7 +192,7 @@ def _local(counts: _Counts, step: Step, node: Node) -> int:
 
 
 def _rowwise(counts: _Counts, node: Node) -> int:
-    """As a local operation that handles as many bytes: no column of its own, so no probes of its own."""
+    """Count it as a local operation of as many bytes: no column of its own, so no probes of its own."""
     name = node.row.operation.counted_as
     if name == "gather":
         counts.add_runs(name, Term.COPIES, node.size)

@@ -1,4 +1,4 @@
-"""How right the model is: predictions against samples, beside how well the samples repeat themselves."""
+"""Accuracy of the model: predictions against samples, beside the repeatability of the samples themselves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from overlayccl_core.measuring import statistics
 
 Floats = NDArray[np.float64]
-STANDARD_ERRORS = 2.0  # two Programs whose measured difference is larger can be told apart
+STANDARD_ERRORS = 2.0  # two Programs further apart can be told apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +23,15 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
-    """Figures of n Programs; None where they have no meaning (an order of fewer than 3, no pair apart).
+    """Figures of n Programs; None if they have no meaning (an order of fewer than 3, no pair apart).
 
-    pair_accuracy: of the `pairs` pairs that are further apart than two standard errors, how many are
-    predicted in the right order. top1_regret: the measured time of the model's first choice over that of the
-    fastest it could have chosen, less 1; within_noise: their paired ratio cannot be told from 1 (None: too few
-    rounds to say). repeat_rel_error: what noise alone makes of the error (`statistics.repeat_error`).
-    repeat_spearman: even against odd rounds, so of two measurements with half of the rounds each.
-    residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
+    Attributes:
+        pair_accuracy: Share of the `pairs` pairs, over two standard errors apart, predicted in the right order.
+        top1_regret: Measured time of the model's first choice over the fastest possible choice's, less 1.
+        top1_within_noise: Whether their paired ratio cannot be told from 1 (None: too few rounds to say).
+        repeat_spearman: Even against odd rounds: two measurements with half of the rounds each.
+        repeat_rel_error: The error from noise alone (`statistics.repeat_error`).
+        residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 
     n: int
@@ -48,16 +49,16 @@ class Fidelity:
     residual_high: float
 
     def to_row(self) -> dict[str, Any]:
-        """The columns of the table `fidelity` that come from here."""
+        """Return these columns of the table `fidelity`."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def fidelity(
     scored: Sequence[Scored], *, first: tuple[Sequence[float], Sequence[float]] | None = None
 ) -> Fidelity:
-    """The figures of some Programs timed in one batch. ValueError without any, or for fewer than 2 rounds.
+    """Return the figures of Programs timed in one batch. ValueError without any, or for fewer than 2 rounds.
 
-    first: samples of the model's first choice, of the fastest that it could have chosen; None: it has none.
+    first: samples of the model's first choice, and of the fastest it could have chosen; None: it has none.
     """
     if not scored:
         raise ValueError("fidelity needs at least one measured Program that has a price (got none)")
@@ -91,7 +92,7 @@ def fidelity(
 
 
 def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[float | None, int]:
-    """(part predicted in the right order, how many pairs can be told apart); None without any such pair."""
+    """Return (part predicted in the right order, number of pairs apart); None without any such pair."""
     i, j = np.triu_indices(len(measured), 1)
     difference = measured[i] - measured[j]
     apart = np.abs(difference) > STANDARD_ERRORS * np.hypot(errors[i], errors[j])
@@ -102,10 +103,10 @@ def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[
 
 
 def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool | None]:
-    """(regret of a Program, whether the 95% interval of its paired ratio to the fastest holds 1).
+    """Return (regret of a Program, whether the 95% interval of its paired ratio to the fastest holds 1).
 
-    mine, fastest: samples of the same rounds; what one has more of was taken at another time, and does not count.
-    None where the rounds are too few for an interval.
+    mine, fastest: samples of the same rounds; surplus samples of one are from another time and do not count. None
+    for too few rounds for an interval.
     """
     both = min(len(mine), len(fastest))
     mine, fastest = mine[:both], fastest[:both]
@@ -119,6 +120,6 @@ def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool |
 def _order(correlation: str, a: Floats, b: Floats) -> float | None:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    from scipy import stats  # 0.9 s of CPU, which who asks for other figures need not wait for
+    from scipy import stats  # 0.9 s of CPU, not spent for other figures
 
     return float(getattr(stats, correlation)(a, b).statistic)

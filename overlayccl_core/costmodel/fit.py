@@ -1,13 +1,12 @@
-"""Fitting theta: non-negative least squares on relative errors, with what the probes can and cannot tell.
+"""Fit of theta: non-negative least squares on relative errors, and the limits of the probes.
 
-Rows are weighted by 1 / time, so that a probe of 50 us counts as much as one of 50 ms: first by the measured
-time, then by the predicted one (iteratively reweighted least squares), because weights that hold the noise
-favour rows that happened to be short, and all prices come out low. Columns are scaled to unit norm and held
-by a small ridge. Method: Lawson and Hanson, Solving least squares problems (1974), chapter 23
-(scipy.optimize.nnls). Intervals of theta by the residual bootstrap (Efron and Tibshirani, An introduction to
-the bootstrap, 1993, chapter 9): times are changed by factors drawn from the cross-validated residuals, so
-that a column with few Programs keeps them. Intervals of predictions are those residuals' own quantiles:
-theta's intervals say nothing of what the model leaves out.
+Rows are weighted by 1 / time, so a probe of 50 us counts as much as one of 50 ms: first by the measured time, then
+by the predicted one (iteratively reweighted least squares). Weights with noise would favour rows short by chance,
+and all prices would come out low. Columns are scaled to unit norm and held by a small ridge. Method: Lawson and
+Hanson, Solving least squares problems (1974), chapter 23 (scipy.optimize.nnls). Intervals of theta by the residual
+bootstrap (Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 9): times are changed by factors
+drawn from the cross-validated residuals, so a column with few Programs keeps them. Intervals of predictions are the
+quantiles of those residuals: theta's intervals say nothing of effects outside the model.
 """
 
 from collections.abc import Sequence
@@ -25,13 +24,14 @@ INTERVAL = (0.025, 0.975)  # of theta
 PREDICTION_INTERVAL = (0.10, 0.90)
 TOLD_APART = 1e-2  # least distance of a column (of unit norm) to the span of the others
 PASSES = 3  # of the reweighting
-FARTHEST = 3.0  # a row counts at most so many times as much or as little as it did at first
-BETTER = 0.97  # an increment must lower the cross-validated error at least to this part of it
+FARTHEST = 3.0  # bound on the reweighting of a row, up and down
+BETTER = 0.97  # an increment must lower the cross-validated error to this part of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitSettings:
-    """ridge: of the scaled problem. bootstraps: for theta's intervals. folds: of the cross-validation."""
+    """Settings of a fit. ridge: of the scaled problem. bootstraps: for theta's intervals. folds: of the
+    cross-validation."""
 
     ridge: float = 0.02
     bootstraps: int = 200
@@ -48,8 +48,8 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A timed Program. judges: its cross-validated residual counts (those of the mixed Programs do; nobody
-    runs a structured probe for its own sake)."""
+    """A timed Program. judges: its cross-validated residual counts. Mixed Programs judge; structured probes are
+    never run for their own sake."""
 
     features: Features
     time_us: float
@@ -58,7 +58,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Theta, the increments that were kept, and the cross-validated measured / predicted of the judges."""
+    """Theta, the increments kept, and the cross-validated measured / predicted of the judges."""
 
     theta: Theta
     increments: tuple[Increment, ...]
@@ -66,7 +66,7 @@ class Fit:
 
 
 def fit(observations: Sequence[Observation], settings: FitSettings, *, fingerprint: str = "") -> Fit:
-    """Fit theta to timed Programs. ValueError for fewer judges than folds, or a time that is not positive."""
+    """Fit theta to timed Programs. ValueError for fewer judges than folds, or a time not positive."""
     judges = sum(o.judges for o in observations)
     if judges < settings.folds:
         raise ValueError(
@@ -106,7 +106,7 @@ class _System:
         self.ridge = ridge
 
     def solve(self, rows: NDArray[np.int64], factors: Floats | float = 1.0) -> Floats:
-        """Non-negative scaled coefficients from some rows, as if their times were multiplied by `factors`."""
+        """Return non-negative scaled coefficients from some rows, as if their times were multiplied by `factors`."""
         p = len(self.columns)
         seen = self.x[rows] / np.broadcast_to(factors, len(rows))[:, None]
         ridge = np.sqrt(self.ridge / len(self.x)) * np.eye(p)
@@ -119,11 +119,11 @@ class _System:
         return solution
 
     def all_rows(self) -> NDArray[np.int64]:
-        """Every row once."""
+        """Return every row once."""
         return np.arange(len(self.x))
 
     def cross_validated(self, settings: FitSettings) -> Floats:
-        """measured / predicted of every judge, predicted from the rows outside its fold."""
+        """Return measured / predicted of every judge, predicted from the rows outside its fold."""
         shuffled = np.random.default_rng(settings.seed).permutation(self.judges)
         residuals = []
         for fold in np.array_split(shuffled, settings.folds):
@@ -133,14 +133,14 @@ class _System:
         return np.concatenate(residuals)
 
     def error(self, settings: FitSettings) -> float:
-        """Mean absolute log of measured / predicted, cross-validated."""
+        """Return the mean absolute log of measured / predicted, cross-validated."""
         return float(np.abs(np.log(self.cross_validated(settings))).mean())
 
     def told_apart(self) -> NDArray[np.bool_]:
-        """Which columns do not lie (nearly) in the span of the others.
+        """Return a mask of the columns not (nearly) in the span of the others.
 
-        The distance of a column to the span of the others is 1 / sqrt of the diagonal of the inverse Gram
-        matrix; a column that no row uses has none.
+        The distance of a column to the span of the others is 1 / sqrt of the diagonal of the inverse Gram matrix;
+        an unused column has none.
         """
         _, singular, v = np.linalg.svd(self.x, full_matrices=False)
         full = np.zeros(self.x.shape[1])
@@ -149,7 +149,7 @@ class _System:
         tiny = np.finfo(float).eps * max(self.x.shape)
         weight = np.where(full > tiny, 1.0 / np.maximum(full, tiny), 1.0 / tiny)
         inverse_diagonal = ((v_full * weight[:, None]) ** 2).sum(axis=0)
-        if len(v) < len(full):  # fewer rows than columns: what the rows do not reach
+        if len(v) < len(full):  # fewer rows than columns: the part beyond the rows
             inverse_diagonal += np.maximum(0.0, 1.0 - (v**2).sum(axis=0)) / tiny**2
         told: NDArray[np.bool_] = (1.0 / np.sqrt(inverse_diagonal) > TOLD_APART) & (self.uses > 0)
         return told
@@ -158,8 +158,8 @@ class _System:
 def _increments_that_help(
     observations: Sequence[Observation], settings: FitSettings
 ) -> tuple[Increment, ...]:
-    """Optional columns are taken one set after another, as long as they lower the cross-validated error and
-    the probes can tell them from the others."""
+    """Take sets of optional columns one after another, each if it lowers the cross-validated error and the probes
+    can tell it from the others."""
     kept: tuple[Increment, ...] = ()
     system = _System(observations, kept, settings.ridge)
     best, unidentified = system.error(settings), int((~system.told_apart()).sum())
@@ -200,9 +200,10 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
 def errors_without_terms(
     observations: Sequence[Observation], settings: FitSettings
 ) -> dict[Term | None, float]:
-    """Cross-validated median relative error of the whole model (None) and of the model without each term.
+    """Return the cross-validated median relative error of the whole model (None) and of the model without each
+    term.
 
-    Without amortization, collectives that start while others are outstanding cost what they cost alone.
+    Without amortization, collectives started while others are outstanding cost as much as alone.
     """
     errors: dict[Term | None, float] = {None: _error(observations, settings)}
     for term in {c.term for o in observations for c in o.features}:

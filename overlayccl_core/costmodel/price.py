@@ -1,4 +1,4 @@
-"""The price of a Program: its features times theta, by term, with an interval."""
+"""Price of a Program: its features times theta, by term, with an interval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from overlayccl_core.program.program import Program
 class Price:
     """Predicted time of one call on the slowest rank.
 
-    low_us, high_us: the 10% to 90% range, from residuals of Programs outside the fit. terms: what adds up to
-    `us`; a term without any fitted column is absent. missing: columns that the probes of this deployment did
-    not tell apart; with any, there is no price.
+    Attributes:
+        low_us, high_us: The 10% to 90% range, from residuals of Programs outside the fit.
+        terms: The parts of `us`; a term without any fitted column is absent.
+        missing: Columns the probes of this deployment did not tell apart; with any, there is no price.
     """
 
     us: float | None
@@ -25,12 +26,12 @@ class Price:
 
 
 def price(program: Program, theta: Theta) -> Price:
-    """The price of a Program on the deployment that theta was fitted on."""
+    """Return the price of a Program on the deployment of theta."""
     return price_features(features(program), theta)
 
 
 def price_features(counted: Features, theta: Theta) -> Price:
-    """The price of counted features."""
+    """Return the price of counted features."""
     values = theta.values
     terms = {column.term: 0.0 for column in values}
     for column, amount in counted.items():

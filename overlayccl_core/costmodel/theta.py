@@ -1,4 +1,4 @@
-"""Theta: the coefficients of the cost model, each with its unit, its interval and what it comes from."""
+"""Theta: the coefficients of the cost model, each with its unit, its interval and its evidence."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from overlayccl_core.costmodel.features import Column, Features, Increment, Term
 
 
 class Status(StrEnum):
-    """How much the probes say of a coefficient."""
+    """Strength of the probes' evidence for a coefficient."""
 
     FITTED = "fitted"
     ZERO = "zero"
@@ -19,9 +19,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """One column's cost in its unit, with the 95% bootstrap interval; no value where it is unidentified.
+    """One column's cost in its unit, with the 95% bootstrap interval; no value if it is unidentified.
 
-    programs: how many of the fitted Programs use the column.
+    programs: number of fitted Programs with the column.
     """
 
     column: Column
@@ -40,10 +40,10 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Theta:
-    """All coefficients of a deployment, and how far predictions lie off.
+    """All coefficients of a deployment, and the spread of predictions.
 
-    residual_low, residual_high: the 10% and 90% quantiles of measured / predicted over Programs that were not
-    in the fit that predicted them.
+    residual_low, residual_high: the 10% and 90% quantiles of measured / predicted, each Program predicted by a fit
+    without it.
     """
 
     coefficients: tuple[Coefficient, ...]
@@ -53,16 +53,16 @@ class Theta:
 
     @cached_property
     def values(self) -> Mapping[Column, float]:
-        """The coefficients that have a value."""
+        """The coefficients with a value."""
         return {c.column: c.value for c in self.coefficients if c.value is not None}
 
     def missing(self, counted: Features) -> tuple[str, ...]:
-        """Columns that a Program needs and that have no value here (optional ones are never needed)."""
+        """Return the columns a Program needs but without a value here (optional ones are never needed)."""
         known = self.values
         return tuple(sorted(c.name for c in counted if c not in known and c.increment is Increment.NONE))
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Rows of the table `theta`."""
+        """Return the rows of the table `theta`."""
         return [
             {
                 "term": c.column.term.value,
@@ -82,7 +82,7 @@ class Theta:
     def from_rows(
         cls, rows: Iterable[Mapping[str, Any]], *, residual_low: float, residual_high: float
     ) -> "Theta":
-        """What `to_rows` gave, with the residuals of the held-out row of the table `fidelity`."""
+        """Read the rows of `to_rows`, with the residuals of the held-out row of the table `fidelity`."""
         coefficients, fingerprint = [], ""
         for row in rows:
             fingerprint = row["fingerprint"]

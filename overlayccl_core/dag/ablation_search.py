@@ -1,4 +1,4 @@
-"""Rule ablation_search: a search that is compared."""
+"""Rule ablation_search: a search to be compared."""
 
 from overlayccl_core.rule import Budget, Rule
 

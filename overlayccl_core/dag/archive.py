@@ -1,4 +1,4 @@
-"""Rule archive: one file that others can check."""
+"""Rule archive: one file for others to check."""
 
 from overlayccl_core.rule import Rule
 

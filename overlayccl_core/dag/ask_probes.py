@@ -1,4 +1,4 @@
-"""Rule ask_probes: probes that a language model chooses."""
+"""Rule ask_probes: probes chosen by a language model."""
 
 from overlayccl_core.rule import BATCH_S, RANKS, Budget, PlugIns, Rule
 

@@ -1,4 +1,4 @@
-"""Rule choose: what is to be deployed of a Problem."""
+"""Rule choose: the choice of an arm to deploy for a Problem."""
 
 from overlayccl_core.rule import PlugIns, Rule
 

@@ -1,4 +1,4 @@
-"""Rule confirm: what was chosen, timed again in launches that choose nothing."""
+"""Rule confirm: the chosen files, timed again in fresh launches."""
 
 from typing import Any
 

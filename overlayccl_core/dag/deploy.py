@@ -1,4 +1,4 @@
-"""Rule deploy: what stands after all launches is published."""
+"""Rule deploy: the modules still standing after all launches are published."""
 
 from overlayccl_core.rule import PlugIns, Rule
 

@@ -1,4 +1,4 @@
-"""Rule finalists: what is trained of a Problem."""
+"""Rule finalists: the candidates of a Problem to train."""
 
 from overlayccl_core.rule import Rule
 

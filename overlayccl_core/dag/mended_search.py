@@ -1,4 +1,4 @@
-"""Rule mended_search: a search again, from what failed on the ranks."""
+"""Rule mended_search: a search again, from failures on the ranks."""
 
 from overlayccl_core.rule import Budget, Rule
 

@@ -1,4 +1,4 @@
-"""Rule price: what the cost model says of every known way."""
+"""Rule price: prices of every known way, by the cost model."""
 
 from overlayccl_core.rule import Rule
 

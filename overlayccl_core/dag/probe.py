@@ -1,4 +1,4 @@
-"""Rule probe: what the cost model is fitted on and judged by."""
+"""Rule probe: timed probes to fit and judge the cost model."""
 
 from overlayccl_core.rule import BATCH_S, RANKS, Budget, Rule
 

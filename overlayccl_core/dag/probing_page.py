@@ -1,4 +1,4 @@
-"""Rule probing_page: the page of probes that models chose."""
+"""Rule probing_page: the page of probes chosen by models."""
 
 from overlayccl_core.rule import Rule
 

@@ -1,4 +1,4 @@
-"""Rule search: Programs that nobody wrote."""
+"""Rule search: a search for new Programs."""
 
 from overlayccl_core.rule import Budget, PlugIns, Rule
 

@@ -1,4 +1,4 @@
-"""Rule selftest: whether ranks compute what they should, and what their library can do."""
+"""Rule selftest: correct results on the ranks, and the capabilities of their library."""
 
 from overlayccl_core.rule import RANKS, Budget, Rule
 

@@ -1,4 +1,4 @@
-"""Rule shortlist: what is timed of a Problem."""
+"""Rule shortlist: the Programs of a Problem to time."""
 
 from overlayccl_core.rule import PlugIns, Rule
 

@@ -1,4 +1,4 @@
-"""Rule time_probes: the sweep and what models chose, in one launch."""
+"""Rule time_probes: the sweep and the models' choices, in one launch."""
 
 from overlayccl_core.rule import BATCH_S, RANKS, Budget, Rule
 

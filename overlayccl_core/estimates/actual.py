@@ -1,4 +1,4 @@
-"""What a finished run took beside what was expected of it, from the durations and settings that it left."""
+"""Times of a finished run beside their expectations, from the durations and settings it left."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ WITHOUT_SETTINGS = ("selftest", "trial")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A job on ranks. expected_s: None where its settings are not known; compiling is not in it."""
+    """A job on ranks. expected_s: None if its settings are unknown; without compiling."""
 
     job: str
     expected_s: float | None
@@ -34,7 +34,7 @@ class Compared:
 
 
 def cost_of_tree(tree: Tree) -> Cost:
-    """What the run took. ValueError where no job left a duration."""
+    """Return the cost of the run. ValueError if no job left a duration."""
     cost = cost_of(tree)
     if cost is None:
         raise ValueError(
@@ -44,7 +44,7 @@ def cost_of_tree(tree: Tree) -> Cost:
 
 
 def compared(tree: Tree, cost: Cost) -> Iterator[Compared]:
-    """Every job that had the nodes to itself, in the order of the run."""
+    """Yield every job with the nodes to itself, in the order of the run."""
     for rule in on_ranks():
         for job in sorted((job for job in cost.jobs if job.rule == rule), key=lambda job: job.name):
             yield Compared(
@@ -53,7 +53,7 @@ def compared(tree: Tree, cost: Cost) -> Iterator[Compared]:
 
 
 def node_of(tree: Tree, root: Path) -> str:
-    """What a node of the run was, by the deployment's file that its jobs named; empty where nothing tells."""
+    """Return the kind of node, from the deployment's file its jobs named; empty if unknown."""
     sidecar = path_of(tree.path / "probes.parquet")
     if not sidecar.is_file():
         return ""

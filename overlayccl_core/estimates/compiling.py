@@ -1,7 +1,7 @@
-"""How long the graphs of Programs take to compile, by what is published of the kind of node.
+"""Compile times of Programs' graphs, from published figures of the kind of node.
 
-Figures are those of `calibration` in config/topologies/<node>.yaml: nothing was measured here. Each is of a graph
-whose largest payload is up to so many bytes; above the last one they say no more than "tens of seconds".
+The figures are `calibration` in config/topologies/<node>.yaml: nothing was measured here. Each is for graphs with a
+largest payload of up to so many bytes; above the last one they say only "tens of seconds".
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ TENS_OF_SECONDS = Span(20.0, 90.0)  # our reading of the words
 
 
 class Published(Fields):
-    """What is published of compiling."""
+    """Published compile times."""
 
     compile_s: tuple[tuple[Bytes, Annotated[float, Field(gt=0)]], ...] = Field(
         min_length=1, description="pairs: largest payload of a graph, seconds"
@@ -29,7 +29,7 @@ class Published(Fields):
     source: str = Field(min_length=1, description="where the figures are published")
 
     def seconds(self, payload: int) -> Span:
-        """Of one graph whose largest collective has so many bytes."""
+        """Return the time of one graph, by the bytes of its largest collective."""
         for up_to, seconds in self.compile_s:
             if payload <= up_to:
                 return Span(seconds, seconds)
@@ -37,7 +37,7 @@ class Published(Fields):
 
 
 def published(node: str, root: Path) -> Published | None:
-    """The figures of a kind of node; None where there are none. ValueError: file, field and mend."""
+    """Return the figures of a kind of node; None if there are none. ValueError: file, field and mend."""
     file = root / FOLDER / f"{node}.yaml"
     if not node or not file.is_file():
         return None
@@ -54,7 +54,7 @@ def published(node: str, root: Path) -> Published | None:
 
 
 def graphs_of(program: Program) -> list[int]:
-    """For each graph of a Program with collectives, the largest payload in bytes."""
+    """Return the largest payload in bytes of each graph with collectives."""
     graphs: list[list[int]] = [[]]
     for event in program.events:
         if isinstance(event, Boundary):
@@ -65,12 +65,12 @@ def graphs_of(program: Program) -> list[int]:
 
 
 def of_known(programs: Iterable[Program], figures: Published) -> Span:
-    """Seconds of Programs that are known, one graph after another; one without a collective is one small graph."""
+    """Return the seconds of known Programs, one graph after another; without a collective, one small graph."""
     return total(figures.seconds(payload) for program in programs for payload in graphs_of(program) or [0])
 
 
 def of_unknown(programs: Span, developer: Program, figures: Published) -> Span:
-    """Seconds of so many Programs of a Case that nobody has found yet, by the developer's.
+    """Return the seconds of so many Programs of a Case, not yet found, judged by the developer's.
 
     At least: one graph each, with the developer's smallest payload. At most: the developer's graphs, or one graph
     with all of its payloads in one, whichever takes longer.

@@ -1,6 +1,6 @@
-"""What a run asks for, before anything is started: by rule its jobs, launches, seconds and nodes.
+"""Demands of a run before its start: jobs, launches, seconds and nodes, by rule.
 
-What the search will find is not known, so what depends on it is a span.
+The finds of the search are unknown, so figures depending on them are spans.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ from overlayccl_core.rule import ALL, LAUNCH_S, Budget, on_ranks, rules
 from overlayccl_core.stages.known_ways import known_ways_of
 from overlayccl_core.timing.selftest import tried_first
 
-Known = Mapping[str, float]  # `known_ways-tp_mlp` -> seconds that it took in a run of the same tree
+Known = Mapping[str, float]  # `known_ways-tp_mlp` -> its seconds in a run of the same tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """All jobs of a rule together. programs: that are timed, and compiled where a library does so."""
+    """All jobs of a rule together. programs: number of timed ones, compiled where a library compiles."""
 
     rule: str
     jobs: int
@@ -40,19 +40,19 @@ class Asked:
 
     @property
     def seconds(self) -> Span:
-        """One job after another."""
+        """Time of one job after another."""
         return self.compile_s + (self.measuring_s + self.start_s)
 
     @property
     def node_seconds(self) -> Span:
-        """A job that measures has all nodes to itself."""
+        """Time of nodes: a measuring job has all nodes to itself."""
         return self.seconds * self.nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that has not begun. models: those that it trains. figures, limits: published ones, of compiling and of
-    what calls take. searches: all rounds of those that are configured (`search.proposer.rounds`)."""
+    """A run before its start. models: those to train. figures, limits: published compile times, and published
+    refusals of calls. searches: all rounds of the configured searches (`search.proposer.rounds`)."""
 
     deployment: Deployment
     settings: Settings
@@ -63,7 +63,7 @@ class Run:
     searches: Sequence[str] = ()
 
     def on_ranks(self) -> Iterator[Asked]:
-        """What has the nodes to itself, in the order of the run."""
+        """Yield the rules with the nodes to themselves, in the order of the run."""
         problems = len(self.settings.problems)
         jobs = {"selftest": 1, "probe": 1, "bench": problems, "train": len(self.models), "confirm": 1}
         jobs |= {"trial": problems * sum(name.endswith(MENDED) for name in self.searches)}
@@ -85,7 +85,7 @@ class Run:
             )
 
     def without_ranks(self, known: Known) -> Asked:
-        """All other rules. known: what they took in the last run of the tree; else a guess of each."""
+        """Sum up all other rules. known: seconds of jobs in the last run of the tree; else a guess of each."""
         names = list(self._light())
         seconds = sum(
             known[name] if name in known else rules()[name.partition("-")[0]].budget(self.settings, 0).seconds
@@ -94,7 +94,7 @@ class Run:
         return Asked(rule="all else", jobs=len(names), nodes=0, launches=0, measuring_s=0.0, start_s=seconds)
 
     def _light(self) -> Iterator[str]:
-        """The names of the jobs that start no ranks, as their benchmark files are called."""
+        """Yield the names of jobs without ranks, as their benchmark files are called."""
         light = {name: rule.of for name, rule in rules(ALL).items() if not rule.measures}
         yield from (name for name, of in light.items() if not of)
         for problem in self.settings.problems:
@@ -102,7 +102,7 @@ class Run:
             yield from (f"search-{problem}-{search}" for search in self.searches)
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
-        """How many Programs a rule times, and seconds of compiling them; what it trains is not counted."""
+        """Return the number of Programs a rule times, and the seconds of compiling them; trained ones do not count."""
         if rule == "selftest":
             return self._known([one.program for one in tried_first(self.deployment, self.limits)[0]])
         if rule == "probe":
@@ -122,17 +122,17 @@ class Run:
         return Span(len(programs), len(programs)), compile_s
 
     def _exchanging(self) -> Iterator[tuple[Problem, Program]]:
-        """Every Case and direction in which ranks have anything to exchange, with the developer's Program."""
+        """Yield every Case and direction with an exchange, with the developer's Program."""
         for cases in self.cases.values():
             for case in cases:
                 yield from (pair for pair in developers_of(case) if pair[1].collectives)
 
 
 def listed_of(problem: Problem, settings: ShortlistSection) -> Span:
-    """How many Programs of a Case and direction are timed.
+    """Return the number of timed Programs of a Case and direction.
 
-    At least the developer's. At most all known strategies, of the search what `stages.shortlist` adds (the cheapest
-    and the one that overlaps among it), or the number that it is filled up to.
+    At least the developer's. At most all known strategies and the finds added by `stages.shortlist` (among them the
+    cheapest, and the one with overlap), or the number to fill up to.
     """
     finds = settings.families + settings.random + 2
     return Span(1, max(len(known_ways_of(problem)) + finds, settings.at_least))

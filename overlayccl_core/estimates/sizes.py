@@ -1,4 +1,4 @@
-"""What the configured models hold and compute, and their largest Case, before anything is started."""
+"""Parameters, work and largest Case of the configured models, before anything is started."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from overlayccl_core.program.program import Program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sized:
-    """A model whose batch is split into so many microbatches. parameters: elements of the whole model.
+    """A model with its batch split into so many microbatches. parameters: elements of the whole model.
 
-    peak_bytes: of the values that the developer's Program of its largest Case holds at a time on a rank.
+    peak_bytes: peak of values on a rank, by the developer's Program of the largest Case.
     """
 
     model: str
@@ -31,7 +31,7 @@ class Sized:
 
 
 def sizes_of(model: Model, deployment: Deployment) -> Iterator[Sized]:
-    """A row for each way to split the batch. ValueError where the model cannot be spread over the ranks."""
+    """Yield a row for each split of the batch. ValueError if the model cannot be spread over the ranks."""
     parameters = sum(prod(shape) for _, shape in model.parameter_sizes())
     for microbatches in model.microbatches:
         cases = sorted(
@@ -51,10 +51,10 @@ def sizes_of(model: Model, deployment: Deployment) -> Iterator[Sized]:
 
 @cache
 def developers_of(case: Case) -> tuple[tuple[Problem, Program], ...]:
-    """Each direction of a Case with the developer's Program of it."""
+    """Return each direction of a Case with the developer's Program."""
     return tuple((problem, catalog.developer_program(problem)) for problem in catalog.directions(case))
 
 
 def peak_of(case: Case) -> int:
-    """Bytes that the developer's Programs of a Case hold at most on a rank, in either direction."""
+    """Return the peak bytes of the developer's Programs of a Case on a rank, in either direction."""
     return max(peak_bytes(program) for _, program in developers_of(case))

@@ -1,4 +1,4 @@
-"""A quantity that is not known yet: it is at least this and at most that."""
+"""A quantity not yet known: at least this and at most that."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From the least to the most; of what is known both are the same."""
+    """From the least to the most; for a known quantity both are the same."""
 
     least: float = 0.0
     most: float = 0.0
@@ -23,13 +23,13 @@ class Span:
         return Span(self.least * factor, self.most * factor)
 
     def text(self, write: Callable[[float], str]) -> str:
-        """`12`, or `12..40`."""
+        """Return `12` or `12..40`."""
         least, most = write(self.least), write(self.most)
         return least if least == most else f"{least}..{most}"
 
 
 def total(spans: Iterable[Span]) -> Span:
-    """Their sum."""
+    """Return their sum."""
     together = Span()
     for span in spans:
         together = together + span

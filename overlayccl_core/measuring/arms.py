@@ -1,4 +1,4 @@
-"""The arms of a training step by name: the ways to communicate that are compared, from the plainest on."""
+"""Arms of a training step by name: the compared ways to communicate, from the plainest on."""
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
@@ -10,28 +10,26 @@ Found = TypeVar("Found")
 
 
 class ArmName(StrEnum):
-    """All arms but those of one Problem alone (`only_arm`) and the framework's own (frameworks.py)."""
+    """All arms except those of one Problem alone (`only_arm`) and the framework's own (frameworks.py)."""
 
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
     HAND_BUNDLED = "hand_bundled"
-    BEST_KNOWN_WAY = (
-        "best_known_way"  # the strategy of the library that was fastest in the bench: people wrote it, too
-    )
+    BEST_KNOWN_WAY = "best_known_way"  # the library's fastest strategy in the bench, also written by people
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
-    FINALIST_OVERLAP = "finalist_overlap"  # the fastest of those that a bench undervalues: it hides nothing
-    DEPLOYED = "deployed"  # the file that was chosen itself
+    FINALIST_OVERLAP = "finalist_overlap"  # the fastest with overlap: a bench has nothing to hide it behind
+    DEPLOYED = "deployed"  # the chosen file itself
 
 
-# What people write without measuring, the plainest first.
+# Written by people without measuring, the plainest first.
 BASELINES = (ArmName.DEVELOPER, ArmName.SINGLE_GRAPH, ArmName.HAND_BUNDLED)
-NEEDS_NO_SEARCH = (  # by what they are: a finalist may be a known way's Program, too
+NEEDS_NO_SEARCH = (  # by definition: a finalist may also be a known way's Program
     *BASELINES,
     ArmName.BEST_KNOWN_WAY,
 )
 FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
-OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # those that have a Program of their own at a Case, plainest first
+OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # with a Program of their own at a Case, plainest first
 _ONLY = "only_"
 _MEANING: dict[str, str] = {
     ArmName.DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
@@ -46,28 +44,28 @@ _MEANING: dict[str, str] = {
 
 
 def only_arm(problem: str) -> str:
-    """`only_grad_ar`: the first finalist at the sites of one Problem, the developer's calls at all others."""
+    """Return `only_grad_ar`: the first finalist at the sites of one Problem, the developer's calls elsewhere."""
     return _ONLY + problem
 
 
 def only_problem(arm: str) -> str | None:
-    """`grad_ar` of `only_grad_ar`; None for an arm that changes all sites."""
+    """Return `grad_ar` for `only_grad_ar`; None for an arm of all sites."""
     return arm.removeprefix(_ONLY) if arm.startswith(_ONLY) else None
 
 
 def arms_of(problems: Collection[str]) -> tuple[str, ...]:
-    """The arms of a step with sites of these Problems, plainest first; of several, each also changes alone."""
+    """Return the arms of a step with sites of these Problems, plainest first; of several, each also changes alone."""
     alone = map(only_arm, sorted(problems)) if len(problems) > 1 else ()
     return (*NEEDS_NO_SEARCH, *alone, *FINALISTS)
 
 
 def is_framework(arm: str) -> bool:
-    """Whether an arm is the framework's own."""
+    """Return whether an arm is the framework's own."""
     return framework_arm(arm) is not None
 
 
 def arm_label(arm: str) -> str:
-    """An arm's name for people."""
+    """Return an arm's name for people."""
     if (way := framework_arm(arm)) is not None:
         return way.words
     if arm == ArmName.DEPLOYED:
@@ -78,13 +76,13 @@ def arm_label(arm: str) -> str:
 
 
 def use_text(arm: str) -> str:
-    """`keep torch DDP (25 MiB)`, `use hand bundled`: what to do where an arm takes the place of what was chosen."""
+    """Return `keep torch DDP (25 MiB)`, `use hand bundled`: the advice for an arm in place of the chosen one."""
     name, _, setting = arm_label(arm).partition(", ")
     return f"{'keep' if is_framework(arm) else 'use'} {name}{f' ({setting})' if setting else ''}"
 
 
 def arm_meaning(arm: str) -> str:
-    """What an arm is, for somebody who has not read anything else."""
+    """Explain an arm to a newcomer."""
     if (way := framework_arm(arm)) is not None:
         return MEANING[way.framework]
     if (problem := only_problem(arm)) is not None:
@@ -93,26 +91,26 @@ def arm_meaning(arm: str) -> str:
 
 
 def least_plain(arms: Iterable[str]) -> str:
-    """As what a split counts whose Cases were chosen as several arms."""
+    """Return the arm a split counts as, if its Cases were chosen as several arms."""
     return max(arms, key=plainness)
 
 
 def plainness(arm: str) -> float:
-    """The place of an arm among all from the plainest on."""
+    """Return the place of an arm among all, from the plainest on."""
     return len(NEEDS_NO_SEARCH) - 0.5 if only_problem(arm) else OF_A_CASE.index(arm)
 
 
 def stands_as(arm: str, problem: str) -> str:
-    """As which arm of a Case an arm of a step stands there: as developer where it changes another Problem alone."""
+    """Return the arm at a Case for an arm of a step: the developer's, if that one changes another Problem alone."""
     if (alone := only_problem(arm)) is None:
         return arm
     return ArmName.FINALIST_1 if problem == alone else ArmName.DEVELOPER
 
 
 def at_case(arms: Mapping[str, Found], arm: str, problem: str) -> Found | None:
-    """What an arm has at a Case of a Problem, of all that stand there.
+    """Return an arm's entry at a Case of a Problem, out of all entries there.
 
-    A finalist that a Case lacks is its first one. None where the arm has nothing there.
+    A finalist missing at a Case is the first one. None if the arm has nothing there.
     """
     arm = stands_as(arm, problem)
     return arms.get(arm, arms.get(ArmName.FINALIST_1)) if arm in FINALISTS else arms.get(arm)

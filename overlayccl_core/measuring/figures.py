@@ -1,8 +1,8 @@
-"""How numbers that were measured are written: three figures, never an exponent."""
+"""Format of measured numbers: three figures, never an exponent."""
 
 from decimal import Decimal
 
 
 def figures(value: float, digits: int = 3) -> str:
-    """`1,080` of 1084.2, `12.3`, `4`, `0.00123`."""
+    """Return `1,080` for 1084.2; `12.3`, `4`, `0.00123`."""
     return f"{Decimal(f'{value:.{digits}g}'):,f}"

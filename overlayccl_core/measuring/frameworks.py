@@ -1,8 +1,8 @@
-"""The framework's own ways to train, each an arm: what is to be raced against is declared here and nowhere else.
+"""The framework's own ways to train, each an arm: all rivals of this kind are declared here and nowhere else.
 
-A row of WAYS is an arm everywhere: it is trained, it is a rival, and the report has its words. Buckets of DDP are
-a model's own (`ddp_arm`), so those arms are made of the name. docs/training.md says what else the libraries offer,
-and why that is no arm.
+A row of WAYS is an arm everywhere: it is trained, it is a rival, and the report has its words. Buckets of DDP are a
+model's own (`ddp_arm`), so those arms are made from the name. docs/training.md lists the libraries' other options,
+and the reasons against them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _DDP = "ddp_"
 
 
 class Framework(StrEnum):
-    """What trains; backends/torchdist/frameworks.py has a step of each."""
+    """A way to train; backends/torchdist/frameworks.py has a step of each."""
 
     DDP = "DDP"  # torch.nn.parallel.DistributedDataParallel
     FSDP = "FSDP"  # torch.distributed.fsdp.fully_shard
@@ -23,15 +23,15 @@ class Framework(StrEnum):
 
     @property
     def has_whole_models(self) -> bool:
-        """Whether every rank begins with the whole model, and not with its part of it."""
+        """Whether every rank begins with the whole model, not with its part."""
         return self in (Framework.DDP, Framework.FSDP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkArm:
-    """A setting of a framework. words: for people, after the framework's name; settings: arguments of its step.
+    """A setting of a framework. words: its name for people; settings: arguments of its step.
 
-    least_microbatches: at fewer it is no other than another arm, or cannot run.
+    least_microbatches: with fewer it equals another arm, or cannot run.
     """
 
     name: str
@@ -110,13 +110,13 @@ MEANING = {
 
 
 def ddp_arm(buckets_mib: float | Sequence[float]) -> str:
-    """`ddp_25`: DDP with a bucket size in MiB; `ddp_1_2_4`: with a size of each bucket, the last of all others."""
+    """Return `ddp_25`: DDP with a bucket size in MiB; `ddp_1_2_4`: a size for each bucket, the last for all others."""
     sizes = buckets_mib if isinstance(buckets_mib, Sequence) else (buckets_mib,)
     return _DDP + "_".join(f"{mib:g}" for mib in sizes)
 
 
 def framework_arm(arm: str) -> FrameworkArm | None:
-    """What an arm of the framework's own is; None for any other."""
+    """Return the framework's arm of a name; None for any other."""
     if (way := WAYS.get(arm)) is not None or not arm.startswith(_DDP):
         return way
     sizes = arm.removeprefix(_DDP).split("_")
@@ -131,5 +131,5 @@ def framework_arm(arm: str) -> FrameworkArm | None:
 
 
 def arms_of_framework(framework: Framework) -> tuple[str, ...]:
-    """Those that are declared, in their order."""
+    """Return the declared arms of a framework, in their order."""
     return tuple(name for name, way in WAYS.items() if way.framework is framework)

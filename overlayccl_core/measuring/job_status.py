@@ -1,14 +1,14 @@
-"""What became of a job on real ranks: of a candidate in the bench, of a sketch, of an arm of a training step."""
+"""Outcome of a job on real ranks: of a candidate in the bench, of a sketch, of an arm of a training step."""
 
 from enum import StrEnum
 
 
 class JobStatus(StrEnum):
-    """Measured (timed or trained), only looked at, or how it failed."""
+    """Measured (timed or trained), only checked, or the kind of failure."""
 
     TIMED = "timed"  # a candidate
     TRAINED = "trained"  # an arm
-    RIGHT = "right_values"  # a sketch that ran once
+    RIGHT = "right_values"  # a sketch, run once
     CRASHED = "crashed"  # the process of a rank ended while it ran
     HUNG = "hung"  # ranks took no step
     RAISED = "raised"

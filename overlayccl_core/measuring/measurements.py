@@ -1,4 +1,4 @@
-"""Samples of Programs as the tables of timings hold them: by Program, launches kept apart."""
+"""Samples of Programs, from the tables of timings: by Program, launches kept apart."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from overlayccl_core.measuring.statistics import Estimate, Ratio
 class Measurement:
     """All samples of one Program: [launch] -> us, one a round.
 
-    oversubscribed: true of some launch. disturbed_launches: those in which others took too much of the CPU.
-    fingerprint: of host, libraries, ranks and environment.
+    oversubscribed: true of some launch. disturbed_launches: others took too much of their CPU. fingerprint: of
+    host, libraries, ranks and environment.
     """
 
     program: str
@@ -26,12 +26,12 @@ class Measurement:
 
     @property
     def disturbed(self) -> bool:
-        """Whether some launch was."""
+        """Whether some launch was disturbed."""
         return bool(self.disturbed_launches)
 
     @property
     def mostly_disturbed(self) -> bool:
-        """Whether most launches were: no win is to be had from these samples."""
+        """Whether most launches were disturbed: these samples allow no win."""
         return mostly(self.disturbed_launches, self.launches)
 
     @property
@@ -46,7 +46,7 @@ class Measurement:
 
     @property
     def least_us(self) -> float:
-        """What one sample in ten is below: nearly the least, and not the luck of one round."""
+        """The 10% quantile of the samples: nearly the least, without the luck of one round."""
         return float(np.quantile(self.samples_us, 0.1))
 
     @property
@@ -65,7 +65,7 @@ def mostly(some: Collection[int], launches: Collection[int]) -> bool:
 
 
 def measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measurement]:
-    """digest -> Measurement, from rows that have the timing columns; rows without samples are left out."""
+    """Map digest -> Measurement, from rows with the timing columns; rows without samples are left out."""
     by_program: dict[str, Measurement] = {}
     for row in rows:
         samples = tuple(row["samples_us"])

@@ -1,4 +1,4 @@
-"""How far a piece of work is, told to whoever listens: as numbers where that is wanted, else as a line."""
+"""Progress of a piece of work, for a listener: as numbers if it takes them, else as a line."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`done` of `total` units of a phase. left_s: seconds until its end, where the work itself knows them better
-    than from how long it has taken so far."""
+    """`done` of `total` units of a phase. left_s: seconds to its end, if the work knows better than by its pace so
+    far."""
 
     phase: str
     unit: str = ""  # round, launch, ...; empty: nothing is counted (yet)
@@ -24,30 +24,27 @@ class Step:
 
 
 def takes_steps(progress: Callable[[str], None]) -> bool:
-    """Whether a listener takes steps as they are: it has a method `step`."""
+    """Return whether a listener takes steps as they are: it has a method `step`."""
     return hasattr(progress, "step")
 
 
 def tell(progress: Callable[[str], None], step: Step) -> None:
-    """Report a step: as it is to a listener that takes steps, else in a line."""
+    """Report a step: as it is to a listener with a method `step`, else in a line."""
     listener: Any = getattr(progress, "step", progress)
     listener(step if takes_steps(progress) else str(step))
 
 
 def part_of(progress: Callable[[str], None], name: str) -> Callable[[str], None]:
-    """A listener for one of the batches of a piece of work: steps come as lines, under the name of the batch.
+    """Return a listener for one batch of a piece of work: steps come as lines, under the name of the batch.
 
-    Its rounds and what is left of it are not those of the whole.
+    Its rounds and its time left are not those of the whole.
     """
     return lambda line: progress(f"{name}: {line}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOfMany:
-    """A listener for one of many pieces of work that have equally many rounds: these count among those of all.
-
-    before: rounds of the pieces before it; total: of all.
-    """
+    """A listener for one of many pieces of work with equally many rounds: these count among those of all."""
 
     progress: Callable[[str], None]
     name: str
@@ -58,7 +55,7 @@ class OneOfMany:
         self.progress(f"{self.name}: {line}")
 
     def step(self, step: Step) -> None:
-        """Of the piece; what counts something else than rounds is not told."""
+        """Report a step of the piece; other units than rounds are not told."""
         if step.unit != "round":
             return
         done, left = self.before + step.done, step.total - step.done

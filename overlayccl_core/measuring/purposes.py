@@ -1,4 +1,4 @@
-"""Why an arm of a training launch runs: what a row of `steps` is of."""
+"""Purposes of an arm in a training launch, for the rows of `steps`."""
 
 from enum import StrEnum
 
@@ -7,5 +7,5 @@ class Purpose(StrEnum):
     """The purposes of a course of steps."""
 
     TIMED = "timed"
-    QUIET = "quiet"  # every collective replaced by local work: what is left is the model's own time
+    QUIET = "quiet"  # every collective replaced by local work: it leaves the model's own time
     LOSS = "loss"  # many steps from several seeds, not timed

@@ -151,7 +151,7 @@ def _end(result: int) -> _Instruction:
 
 
 def _limit(what: int, most: int) -> None:
-    """Lower a limit, never raise it. One second of CPU later a process is killed."""
+    """Lower a limit, never raise it. For CPU, one second more kills the process."""
     _, hard = resource.getrlimit(what)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)

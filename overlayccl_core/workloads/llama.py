@@ -1,4 +1,4 @@
-"""A Llama-like transformer: its fields, the shapes of its parameters, what its ranks do together in a step."""
+"""A Llama-like transformer: its fields, the shapes of its parameters, the exchanges of its ranks in a step."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,19 +24,19 @@ ROWS = (
 
 
 class Parallelism(StrEnum):
-    """How the model is spread over its ranks."""
+    """Ways to spread the model over its ranks."""
 
     TENSOR = "tensor"  # each block over all ranks (Megatron-LM); replicated embedding, norms and head
     DATA = "data"  # a whole model on every rank
     PIPELINE = "pipeline"  # half of the blocks on a rank of the first half, the rest on one of the second
-    SHARDED = "sharded"  # the parameters of each block over all ranks, gathered where it runs (FSDP)
+    SHARDED = "sharded"  # the parameters of each block over all ranks, gathered to run it (FSDP)
 
 
 class Block(StrEnum):
-    """What an MLP reads."""
+    """Input of an MLP."""
 
-    SEQUENTIAL = "sequential"  # what attention has added to; a norm before each
-    PARALLEL = "parallel"  # what attention reads, too (GPT-J, PaLM): one norm
+    SEQUENTIAL = "sequential"  # the sum with attention's output; a norm before each
+    PARALLEL = "parallel"  # the input of attention, too (GPT-J, PaLM): one norm
 
 
 FRAMEWORK = {
@@ -50,7 +50,7 @@ NORMS = {Block.SEQUENTIAL: ("attention_norm", "mlp_norm"), Block.PARALLEL: ("nor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Averaged:
-    """A tensor that each stage of a pipeline averages over its ranks. names: stage -> its parameter, if any."""
+    """A tensor each stage of a pipeline averages over its ranks. names: stage -> its parameter, if any."""
 
     names: tuple[str | None, ...]
     elements: int
@@ -59,9 +59,9 @@ class Averaged:
 class Sizes(models.Sizes):
     """Widths of a Llama-like model.
 
-    Touvron et al. 2023: RMSNorm before each half of a block, rotary attention without biases (as many key
-    heads as query heads), SwiGLU of `hidden` channels, a final norm, a head that is not the embedding. What
-    multiplies the same input is one matrix, as in Megatron-LM: query, key and value; gate and up.
+    Touvron et al. 2023: RMSNorm before each half of a block, rotary attention without biases (as many key heads as
+    query heads), SwiGLU of `hidden` channels, a final norm, a head separate from the embedding. Factors of the same
+    input are one matrix, as in Megatron-LM: query, key and value; gate and up.
     """
 
     block: Block = Field(
@@ -73,7 +73,7 @@ class Sizes(models.Sizes):
     vocabulary: Count = Field(description="number of tokens")
 
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
-        """(name, shape) of every parameter, in the order of the forward pass."""
+        """Return (name, shape) of every parameter, in the order of the forward pass."""
         blocks = [
             (f"blocks.{layer}.{name}", shape)
             for layer in range(self.layers)
@@ -94,10 +94,10 @@ class Sizes(models.Sizes):
         )
 
     def flops_of_text(self, tokens: int, sequence: int) -> int:
-        """Of a step on so many tokens, in texts of `sequence`, forward and backward.
+        """Return the operations of a step on so many tokens, in texts of `sequence`, forward and backward.
 
-        Two operations an element of a matrix and a token, and twice that again in the backward pass; likewise for
-        scores and weighted values of attention, each token with each (Narayanan et al. 2021, appendix).
+        Two for each element of a matrix and token, and twice as many in the backward pass; likewise for scores and
+        weighted values of attention, each token with each (Narayanan et al. 2021, appendix).
         """
         looked_up = self.vocabulary * self.width  # the embedding multiplies nothing
         matrices = sum(prod(shape) for _, shape in self.parameter_sizes() if len(shape) > 1) - looked_up
@@ -158,15 +158,15 @@ class Model(Sizes, models.Model):
         return self
 
     def flat_rows(self) -> int:
-        """Sharded: rows of the one parameter [rows, width] that a block has.
+        """Sharded: return the rows of a block's one parameter [rows, width].
 
-        Its parameters behind one another, padded, as FSDP's FlatParameter (Zhao et al. 2023).
+        Its parameters lie behind one another, padded, as in FSDP's FlatParameter (Zhao et al. 2023).
         """
         elements = sum(prod(shape) for name, shape in self.parameter_sizes() if name.startswith("blocks.0."))
         return ceil(elements / self.width / ROWS) * ROWS
 
     def data_digest(self) -> str | None:
-        """Of the corpus's text and the tokenizer's file, where they are named."""
+        """Return the digest of the corpus's text and the tokenizer's file, if named."""
         if self.corpus is None:
             return None
         folder = Path(self.corpus)
@@ -175,13 +175,14 @@ class Model(Sizes, models.Model):
         )
 
     def on_text(self, folder: str | None, tokenizer: str | None) -> Self:
-        """The same model, its text another."""
+        """Return the same model with another text."""
         return self.changed(corpus=folder or self.corpus, tokenizer=tokenizer or self.tokenizer)
 
     def check(self, ranks: int) -> None:
-        """Tensor parallel: ranks divide heads and hidden. Sharded: a block's rows. Pipeline: they are even.
+        """Check the ranks. Tensor parallel: they divide heads and hidden. Sharded: a block's rows. Pipeline: they
+        are even.
 
-        The corpus is there, and has enough for a batch; the tokenizer's tokens are among the model's.
+        Check the text, too: the corpus has enough for a batch; the tokenizer's tokens are among the model's.
         """
         self._check_text()
         if self.parallelism is Parallelism.PIPELINE and ranks % STAGES:
@@ -217,8 +218,8 @@ class Model(Sizes, models.Model):
             tokens.check(Path(self.corpus), Path(self.tokenizer), self.batch, self.sequence, self.vocabulary)
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Tensor parallel: two sums a block, microbatch and direction, of a parallel block one. Data parallel: one
-        mean a parameter. Pipeline: what the stages hand over; where there are several pipelines, the
+        """Return the sites. Tensor parallel: two sums a block, microbatch and direction, of a parallel block one.
+        Data parallel: one mean a parameter. Pipeline: the hand-over between stages; with several pipelines, the
         means of their gradients.
 
         Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed
@@ -255,7 +256,7 @@ class Model(Sizes, models.Model):
         return (scatter, gradients, regather, gather)
 
     def work(self, microbatches: int, ranks: int) -> Work:
-        """In float32. Tensor parallel ranks share the blocks alone: each computes the head."""
+        """Return the work in float32. Tensor parallel ranks share the blocks alone: each computes the head."""
         sizes = {name: prod(shape) for name, shape in self.parameter_sizes()}
         shared = {name: n for name, n in sizes.items() if name.startswith("blocks.") and "norm" not in name}
         whole = sum(sizes.values()) - sum(shared.values())
@@ -291,7 +292,7 @@ class Model(Sizes, models.Model):
         return (gradients, between) if ranks > STAGES else (between,)
 
     def averaged(self) -> tuple[Averaged, ...]:
-        """Pipeline: the parameters of both stages. Embedding and head are as large, and so are the blocks."""
+        """Pipeline: return the parameters of both stages. Embedding and head are as large, and so are the blocks."""
         embedding, *blocks, norm, head = sizes = {name: prod(shape) for name, shape in self.parameter_sizes()}
         half = len(blocks) // STAGES
         pairs = zip_longest((embedding, *blocks[:half]), (head, *blocks[half:], norm))
@@ -300,12 +301,13 @@ class Model(Sizes, models.Model):
         )
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Tensor parallel: one. Pipeline: one of rank r and rank r + ranks / 2. Else one a rank."""
+        """Return each rank's replica. Tensor parallel: one. Pipeline: one of rank r and rank r + ranks / 2. Else
+        one a rank."""
         if self.parallelism is Parallelism.PIPELINE:
             return tuple(rank % (ranks // STAGES) for rank in range(ranks))
         return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))
 
     @property
     def framework_arms(self) -> tuple[str, ...]:
-        """All that is declared for the parallelism; DDP also with the bucket sizes of the file."""
+        """All arms declared for the parallelism; DDP also with the bucket sizes of the file."""
         return (*map(ddp_arm, self.ddp_buckets_mib), *arms_of_framework(FRAMEWORK[self.parallelism]))

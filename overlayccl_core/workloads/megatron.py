@@ -1,9 +1,9 @@
 """A Llama-like transformer at the size of a cluster: tensor, pipeline and data parallel at once (Megatron-LM).
 
-A replica of the model is `tensor * stages` ranks that follow one another, so that it can lie on one node. Of two
-stages the first has the first half of them, and ranks a half apart hand over to each other. Equal ranks of the
-replicas average their gradients. Each block is spread over the `tensor` ranks of its stage (Shoeybi et al. 2019),
-the head by rows of the vocabulary; embedding and norms are replicated.
+A replica of the model is `tensor * stages` consecutive ranks, so it can lie on one node. Of two stages the first
+has the first half of them, and ranks a half apart hand over to each other. Equal ranks of the replicas average
+their gradients. Each block is spread over the `tensor` ranks of its stage (Shoeybi et al. 2019), the head by rows
+of the vocabulary; embedding and norms are replicated.
 
 There is no file training/models/megatron.py: such a model is sized, and its sites give Cases; it is not trained.
 """
@@ -57,7 +57,7 @@ class Model(llama.Sizes, models.Model):
         return self.tensor * self.stages
 
     def check(self, ranks: int) -> None:
-        """Whole replicas."""
+        """Check for whole replicas."""
         if ranks % self.replica_ranks:
             raise ValueError(
                 f"ranks must be a multiple of tensor x stages (got {ranks} and {self.replica_ranks}): leave the "
@@ -65,9 +65,9 @@ class Model(llama.Sizes, models.Model):
             )
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Sums of the blocks, two a block and direction, and one more of the head's input in the backward pass; the
-        mean of the gradients over replicas; what stages hand over; the loss of each microbatch over the vocabulary.
-        """
+        """Return the sites: sums of the blocks, two a block and direction, and one more of the head's input in the
+        backward pass; the mean of the gradients over replicas; the hand-over between stages; the loss of each
+        microbatch over the vocabulary."""
         shape = [self.batch // microbatches, self.sequence, self.width]
         blocks = self.layers // self.stages
         within = {"ranks": self.tensor, "dtype": self.dtype.value}
@@ -92,7 +92,8 @@ class Model(llama.Sizes, models.Model):
         return (*found, *losses)
 
     def held(self) -> tuple[tuple[int, ...], ...]:
-        """For each stage, elements of every parameter that a rank of it has, in the order of the forward pass."""
+        """Return for each stage the elements of every parameter on one of its ranks, in the order of the forward
+        pass."""
         replicated = ("embedding", "norm")
         sizes = {
             name: prod(shape) // (1 if len(shape) == 1 or name in replicated else self.tensor)
@@ -106,15 +107,15 @@ class Model(llama.Sizes, models.Model):
         return tuple(map(tuple, held))
 
     def averaged(self) -> tuple[int, ...]:
-        """Elements of the tensors that replicas average: of two stages, the larger one of each."""
+        """Return the elements of the tensors averaged over replicas: of two stages, the larger one of each."""
         return tuple(map(max, zip_longest(*self.held(), fillvalue=0)))
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Ranks that follow one another."""
+        """Return each rank's replica: consecutive ranks share one."""
         return tuple(rank // self.replica_ranks for rank in range(ranks))
 
     def work(self, microbatches: int, ranks: int) -> Work:
-        """Nothing is computed twice."""
+        """Return the work of a step; nothing is computed twice."""
         return Work(
             dtype=self.dtype,
             rank_parameters=max(map(sum, self.held())),

@@ -1,9 +1,9 @@
-"""A transformer with a mixture of experts, data parallel but for its experts, which are spread over all ranks.
+"""A transformer with a mixture of experts, data parallel but for its experts, spread over all ranks.
 
 Muennighoff et al. 2024 (OLMoE): a router and SwiGLU experts in place of the MLP, attention as in Llama. Routing is
-by expert choice (Zhou et al. 2022): each expert takes as many tokens of each rank as its capacity says, so all
-exchanges are even. The rows of the head are spread over all ranks too; all compute the loss of one rank's text at a
-time. What else there is (attention, router, norms, embedding) is replicated, and its gradients are averaged.
+by expert choice (Zhou et al. 2022): each expert takes its capacity in tokens of each rank, so all exchanges are
+even. The rows of the head are spread over all ranks too; all compute the loss of one rank's text at a time. All
+else (attention, router, norms, embedding) is replicated, and its gradients are averaged.
 
 There is no file training/models/olmoe.py: such a model is sized, and its sites give Cases; it is not trained.
 """
@@ -23,7 +23,7 @@ EXCHANGES = ("dispatch", "combine")  # of a layer: tokens to their experts and b
 
 
 class Sizes(models.Sizes):
-    """Widths of the model. What multiplies the same input is one matrix: query, key and value; gate and up."""
+    """Widths of the model. Factors of the same input are one matrix: query, key and value; gate and up."""
 
     width: Count = Field(description="channels of the residual stream")
     expert_width: Count = Field(description="channels of an expert")
@@ -32,7 +32,7 @@ class Sizes(models.Sizes):
     vocabulary: Count = Field(description="number of tokens")
 
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
-        """(name, shape) of every parameter, in the order of the forward pass."""
+        """Return (name, shape) of every parameter, in the order of the forward pass."""
         blocks = [
             (f"blocks.{layer}.{name}", shape)
             for layer in range(self.layers)
@@ -72,7 +72,7 @@ class Model(Sizes, models.Model):
         return self
 
     def check(self, ranks: int) -> None:
-        """Ranks divide experts and vocabulary."""
+        """Check that ranks divide experts and vocabulary."""
         for what, count in (("experts", self.experts), ("vocabulary", self.vocabulary)):
             if count % ranks:
                 raise ValueError(
@@ -81,13 +81,13 @@ class Model(Sizes, models.Model):
                 )
 
     def capacity(self, microbatches: int) -> int:
-        """Tokens of one rank that an expert takes from each microbatch."""
+        """Return the tokens of one rank an expert takes from each microbatch."""
         return ceil(self.batch // microbatches * self.sequence * self.top_k / self.experts)
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Of each layer and microbatch two exchanges, forward and backward; the means; the loss.
+        """Return the sites: two exchanges a layer and microbatch, forward and backward; the means; the loss.
 
-        Equal exchanges have one Case: a step runs it as many times as it has such sites.
+        Equal exchanges have one Case: a step runs it once for each such site.
         """
         dtype = self.dtype.value
         rows = self.capacity(microbatches) * self.experts
@@ -120,11 +120,12 @@ class Model(Sizes, models.Model):
         )
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Texts of its own for each rank."""
+        """Return each rank's replica: each rank has texts of its own."""
         return tuple(range(ranks))
 
     def work(self, microbatches: int, ranks: int) -> Work:
-        """An expert computes all rows of its capacity, filled or not. Counted as in `llama.Sizes.flops_of_text`."""
+        """Return the work of a step. An expert computes all rows of its capacity, filled or not. Counted as in
+        `llama.Sizes.flops_of_text`."""
         sizes = self.parameter_sizes()
         tokens = self.batch * self.sequence * ranks
         dense = sum(prod(shape) for name, shape in sizes if len(shape) == 2 and name != "embedding")
@@ -142,5 +143,5 @@ class Model(Sizes, models.Model):
 
 
 def _spread(name: str) -> bool:
-    """Whether a parameter is spread over the ranks."""
+    """Return whether a parameter is spread over the ranks."""
     return name == "head" or name.endswith((".gate_up", ".down"))

@@ -1,4 +1,4 @@
-"""`overlayccl ask`: what a search would ask a language model first, and what that would cost; then ask it."""
+"""`overlayccl ask`: show a search's first question to a language model, and its cost; then ask it."""
 
 import argparse
 from typing import Any
@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 1 where nobody answers; ValueError for a search that asks nobody, and where nothing was fitted."""
+    """Return 0, or 1 without an answer. ValueError for a search without a language model, and before a fit."""
     where = context(arguments, command=arguments.command)
     search: Any = where.settings.asking.of(load(arguments.search, where.root / SEARCHES))
     plugin = proposer.asks(search.proposer)
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _desk(
     where: Context, problem: str, search: Any, plugin: proposer.LanguageModelPlugIn
 ) -> tuple[Desk, Problem, list[Row]]:
-    """What a search asks through, where it asks first, and the known ways there.
+    """Return the search's desk, the first Problem it asks about, and the known ways there.
 
     ValueError: no such Problem, nothing fitted.
     """
@@ -120,7 +120,7 @@ def _facts(where: Context) -> DeploymentFacts:
 
 
 def _cost(where: Context, request: Request, calls: int) -> str:
-    """Of the request, and of a whole search of the Problem, whose other questions are about as long."""
+    """Tell the cost of the request, and of a whole search of the Problem: its other questions are about as long."""
     table = prices.load(where.root)
     most, price = money.most_usd(request, table), table.of_model(request.model, money.most_tokens(request))
     said = f"At most {money.most_tokens(request):,} tokens, and {request.max_tokens:,} of an answer"

@@ -1,4 +1,4 @@
-"""`overlayccl bucket`: which gradients to reduce together on this deployment, and what that is worth."""
+"""`overlayccl bucket`: which gradients to reduce together on this deployment, and the gain."""
 
 import argparse
 import json
@@ -85,7 +85,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; ValueError for files that do not fit, and where nothing was fitted."""
+    """Return 0. ValueError for files not fitting each other, and before a fit."""
     dtype = DType(arguments.dtype)
     sizes, ready = read_sizes(arguments.sizes, dtype)
     if arguments.ready:
@@ -113,9 +113,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Answer:
-    """A comparison as people and programs read it.
+    """A comparison for people and for programs.
 
-    left_out: tensors without elements. error: the model's median error on Programs that it was not fitted on.
+    Attributes:
+        left_out: Tensors without elements.
+        error: The model's median error on Programs outside its fit.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class _Answer:
         self.advised = DDP.format(named[compared.advice])
 
     def show(self) -> None:
-        """Buckets, comparison, and how to use them; fits 80 columns."""
+        """Print buckets, comparison, and how to use them; fits 80 columns."""
         gradients, buckets = self.compared.gradients, self.compared.best.buckets
         total = sum(g.bytes for g in gradients)
         one = len(buckets) == 1
@@ -198,7 +200,7 @@ class _Answer:
         ]
 
     def _advice(self) -> str:
-        """What to type, and why: the difference to torch's default beside what the model can tell."""
+        """Advise, with the reason: the difference to torch's default beside the model's resolution."""
         ddp, advice = self.compared.ddp, self.compared.advice
         if not self.timed:
             return NO_ADVICE
@@ -239,12 +241,12 @@ class _Answer:
         ]
 
     def probed_bytes(self) -> int | None:
-        """The largest all_reduce that was measured over all ranks; None: the probes are not there."""
+        """Return the largest all_reduce measured over all ranks; None without probes."""
         probes = self.where.table(PROBES, "probes")
         return None if probes is None else largest_probed_bytes(probes, self.where.deployment.ranks)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data; times in us since the backward pass began."""
+        """Return the same as plain data; times in us since the backward pass began."""
         return {
             "deployment": self.where.deployment.name,
             "problem": PROBLEM,

@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print three tables. ValueError for what is no run."""
+    """Print the four tables. ValueError for a path without a run."""
     with tempfile.TemporaryDirectory() as place:
         a, b = (_opened(path, Path(place, name)) for path, name in ((arguments.a, "a"), (arguments.b, "b")))
         names = (str(arguments.a), str(arguments.b))
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _opened(path: Path, place: Path) -> Tree:
-    """The run of a folder, or of an archive, which is unpacked."""
+    """Return the run of a folder, or of an archive after unpacking it."""
     from overlayccl_core.archiving import packing
 
     if path.is_dir():
@@ -111,7 +111,7 @@ def _choices(a: Tree, b: Tree) -> Table:
 
 
 def _chosen(tree: Tree) -> Iterator[tuple[str, tuple[str, str]]]:
-    """`Case direction` -> (candidate, digest of its Program)."""
+    """Yield `Case direction` -> (candidate, digest of its Program)."""
     rows = tree.choice if tree.choice is not None else pl.DataFrame()
     for row in rows.iter_rows(named=True):
         yield f"{row['case']} {row['direction']}", (row["candidate"], row["program"])

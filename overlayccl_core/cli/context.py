@@ -1,4 +1,4 @@
-"""What every command needs: the configuration, the deployment, and the tables that a run left behind."""
+"""Needs of every command: the configuration, the deployment, and the tables of a run."""
 
 import os
 from argparse import Namespace
@@ -24,7 +24,7 @@ from overlayccl_core.tables.theta import THETA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A deployment and a preset, as the repository configures them. profile: that was asked for."""
+    """A deployment and a preset, as configured in the repository; `profile` if one was asked for."""
 
     root: Path
     settings: Settings
@@ -37,22 +37,22 @@ class Context:
         return self.root / "results" / self.settings.tree
 
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
-        """A table of the deployment, None where no run has made it; ValueError for a damaged or changed one."""
+        """Return a table of the deployment; None before a run made it. ValueError if it is damaged or changed."""
         path = self.results / f"{name}.parquet"
         return read_unchanged(table, path) if path.exists() else None
 
     def capabilities(self) -> Capabilities | None:
-        """What the selftest found, None before it ran."""
+        """Return the selftest's capabilities; None before it ran."""
         rows = self.table(CAPABILITIES, "capabilities")
         return None if rows is None else Capabilities.from_rows(rows.iter_rows(named=True))
 
     def theta_tables(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
-        """(theta, fidelity), None before the fit."""
+        """Return (theta, fidelity); None before the fit."""
         theta, fidelity = self.table(THETA, "theta"), self.table(FIDELITY, "fidelity")
         return None if theta is None or fidelity is None else (theta, fidelity)
 
     def fitted(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """(theta, fidelity). ValueError with the command, before the fit."""
+        """Return (theta, fidelity). ValueError with the command, before the fit."""
         tables = self.theta_tables()
         if tables is None:
             raise ValueError(self.unfitted)
@@ -60,24 +60,27 @@ class Context:
 
     @property
     def unfitted(self) -> str:
-        """That there are no prices before a fit, with the command."""
+        """The message about missing prices before a fit, with the command."""
         theta = self.results / "theta.parquet"
         return f"{self.results}: nothing was fitted yet, so nothing has a price. Run: {self.command(theta)}"
 
     @property
     def asked_for(self) -> str:
-        """The deployment, and the preset where it is not the default one, for messages."""
+        """The deployment, and the preset unless it is the default one, for messages."""
         preset = self.settings.preset
         return self.deployment.name + ("" if preset == DEFAULT else f" with preset {preset}")
 
     def command(self, *targets: Path) -> str:
-        """What makes tables of this tree, or (without targets) all of it, as it is typed in the root."""
+        """Return the command for tables of this tree or (without targets) all of it, to be typed in the root."""
         return run_command(self.results, *(path.relative_to(self.root) for path in targets))
 
 
 def context(arguments: Namespace, **more: str) -> Context:
-    """What --root, --profile, --deployment and --preset say, and `more` keys of --config. ValueError: file, field,
-    mend."""
+    """Read --root, --profile, --deployment and --preset, and `more` keys of --config.
+
+    Raises:
+        ValueError: Names the file, the field and the mend.
+    """
     root: Path = arguments.root
     profile = load_profile(arguments.profile, root) if arguments.profile else None
     if profile is not None:

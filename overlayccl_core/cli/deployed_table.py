@@ -1,4 +1,4 @@
-"""What a run deploys and what it is worth, in at most 100 columns: models first, then Cases."""
+"""The deployed modules and their gains, in at most 100 columns: models first, then Cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ CASES_LEGEND = (
 
 
 def model_parts(worths: Sequence[Worth]) -> Iterator[RenderableType]:
-    """For each model what has to be read first, what is deployed and its gains, and every way beside it."""
+    """Yield for each model its warnings, its deployed arm with gains, and every other arm."""
     for worth in worths:
         yield f"[bold]{worth.model}[/bold]"
         for said in (*warnings(worth), *facts(worth)):
@@ -47,7 +47,7 @@ def model_parts(worths: Sequence[Worth]) -> Iterator[RenderableType]:
 
 
 def _ways(worth: Worth) -> Table:
-    """A row for each that was timed; plainer arms with the same modules give their names to it."""
+    """A row for each timed arm; plainer arms with the same modules add their names."""
     table = plain_table(None)
     table.add_column("M", justify="right", no_wrap=True)
     table.add_column("arm", no_wrap=True)
@@ -77,14 +77,14 @@ def _ways(worth: Worth) -> Table:
 
 
 def _name(one: SplitRow, used: bool) -> str:
-    """`the chosen file = hand bundled <-`, `developer: the rival`."""
+    """Return `the chosen file = hand bundled <-` or `developer: the rival`."""
     same = "" if one.ran_as == one.arm else f" = {arm_label(one.ran_as)}"
     mark = {Part.RIVAL: ": the rival", Part.INSTEAD: ": in its place"}.get(one.part, "")
     return f"{arm_label(one.arm)}{same}{mark}{' <-' if used else ''}"
 
 
 def case_parts(deployed: pl.DataFrame) -> Iterator[RenderableType]:
-    """A table for each Problem; before it, what has to be read first."""
+    """Yield a table for each Problem, after its warnings."""
     for (problem,), rows in deployed.group_by("problem", maintain_order=True):
         yield from (said for row in rows.iter_rows(named=True) for said in case_warnings(row))
         if rows["disturbed"].any():

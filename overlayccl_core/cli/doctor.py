@@ -1,4 +1,4 @@
-"""`overlayccl doctor`: what this machine can run, what is missing, and what to do about it."""
+"""`overlayccl doctor`: the abilities of this machine, the missing parts, and the mends."""
 
 import argparse
 import platform
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 if nothing that is needed is missing."""
+    """Return 0 if nothing needed is missing."""
     where = context(arguments)
     backend = backend_of(where.deployment)
     here = where.deployment.launcher == "here"
@@ -57,7 +57,7 @@ def _memory(where: Context) -> dict[str, Any]:
 
 
 def _rules(where: Context) -> str:
-    """That a project's rules are not the package's; empty where they are."""
+    """Tell the differences of a project's rules from the package's; empty without any."""
     files = [file.as_posix() for file in project.other_rules(where.root)]
     if not files:
         return ""

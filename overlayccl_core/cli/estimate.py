@@ -1,4 +1,4 @@
-"""`overlayccl estimate`: what a run will ask for before it begins; of a finished one, what it took."""
+"""`overlayccl estimate`: what a run will ask for before it begins; for a finished one, its times."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0. ValueError: file, field and mend."""
+    """Return 0. ValueError: file, field and mend."""
     if arguments.tree is not None:
         if any(getattr(arguments, key) for key in ("profile", "deployment", "preset", "models", "problems")):
             raise ValueError("TREE is a run that has its own configuration: give it alone")
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Models:
-    """The configured models: those that a run trains, and one line for each that it does not."""
+    """The configured models: the trained ones, and one line for each other."""
 
     all: Sequence[Model]
     trained: tuple[str, ...]
@@ -72,7 +72,7 @@ class _Models:
 
 
 def _ahead(asked: Context, today: date) -> int:
-    """Print what a run of this configuration will ask for."""
+    """Print the demands of a run of this configuration."""
     root, settings, deployment = asked.root, asked.settings, asked.deployment
     found = _models(root, settings.models, settings.problems, deployment.ranks)
     where = replace(asked, settings=settings.changed(models=found.trained))
@@ -114,7 +114,7 @@ def _ahead(asked: Context, today: date) -> int:
 
 
 def _finished(tree: Tree, root: Path) -> int:
-    """Print what a finished run took."""
+    """Print the times of a finished run."""
     cost = actual.cost_of_tree(tree)
     node = actual.node_of(tree, root)
     price = price_of(node, root)
@@ -126,7 +126,7 @@ def _finished(tree: Tree, root: Path) -> int:
 
 
 def _models(root: Path, names: Iterable[str], problems: Sequence[str], ranks: int) -> _Models:
-    """Sorted into those that a run trains and the others, as the pipeline does."""
+    """Sort models into trained ones and others, as the pipeline does."""
     steps = loader.names("training/models")
     found = [models.load(name, root / models.FOLDER) for name in names]
     trained, left_out = [], []
@@ -144,7 +144,7 @@ def _models(root: Path, names: Iterable[str], problems: Sequence[str], ranks: in
 
 
 def _cases(where: Context) -> tuple[dict[str, list[Case]], list[str]]:
-    """Problem -> its Cases, and a line where a run would stop as one has none."""
+    """Return Problem -> its Cases, and a line for each Problem without a Case: a run would stop there."""
     cases: dict[str, list[Case]] = {}
     without = []
     for problem in where.settings.problems:
@@ -156,7 +156,7 @@ def _cases(where: Context) -> tuple[dict[str, list[Case]], list[str]]:
 
 
 def _known(results: Path) -> dict[str, float]:
-    """What the jobs of the last run in a tree took; nothing where there was none."""
+    """Return the seconds of jobs in the last run of a tree; empty without a run."""
     made = results.is_dir() and any(results.rglob("*.parquet"))
     return {phase.name: phase.seconds for phase in Tree(path=results).phases} if made else {}
 

@@ -1,4 +1,4 @@
-"""What `overlayccl estimate` prints: minutes, nodes and money by rule, sizes by model, and what a run took."""
+"""Output of `overlayccl estimate`: minutes, nodes and money by rule, sizes by model, and a run's times."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -25,8 +25,8 @@ Cells = dict[str, str]  # header -> cell
 def _table(
     title: str, rows: Sequence[Cells], *, narrow: bool, left: str = "", last: Cells | None = None
 ) -> Table:
-    """Cells under their headers, numbers to the right. narrow: without those of `WIDE_ONLY`. left: text that may be
-    broken. last: a row below a line."""
+    """Cells under their headers, numbers to the right. narrow: without `WIDE_ONLY`. left: column of text to fold.
+    last: a row below a line."""
     table = plain_table(title)
     headers = [header for header in rows[0] if not (narrow and header in WIDE_ONLY)]
     for header in headers:
@@ -43,7 +43,7 @@ def _table(
 
 
 def run_table(asked: Sequence[Asked], price: Price | None, *, narrow: bool) -> Table:
-    """A row for each rule that runs ranks, one for all others, and their sum. Minutes are one job after another."""
+    """A row for each rule with ranks, one for all others, and their sum. Minutes are one job after another."""
     nodes = total(row.node_seconds for row in asked)
     last = {
         "rule": "together",
@@ -79,7 +79,7 @@ def _asked_row(row: Asked, price: Price | None) -> Cells:
 
 
 def run_lines(node: str, published: Published | None, known: bool) -> Iterator[str]:
-    """What the figures are, and what is not in them."""
+    """Yield the meaning of the figures, and their gaps."""
     yield (
         "measuring: what the configuration gives the launches. start-up: a guess from four CPU ranks on two cores. "
         "Programs of bench: from the developer's alone to all known strategies and what the search may add. "
@@ -100,7 +100,7 @@ def run_lines(node: str, published: Published | None, known: bool) -> Iterator[s
 
 
 def price_lines(node: str, price: Price | None, today: date) -> Iterator[str]:
-    """Where the price comes from, and its age where it is old."""
+    """Yield the source of the price, and its age if it is old."""
     if price is None:
         yield f"No money is told: config/prices.yaml has no price of {node or 'this host'}."
         return
@@ -113,7 +113,7 @@ def price_lines(node: str, price: Price | None, today: date) -> Iterator[str]:
 
 
 def memory_lines(peaks: Mapping[str, int], budget: int) -> Iterator[str]:
-    """What the Cases of a run hold. peaks: of the developer's Program of each, bytes on a rank."""
+    """Yield the memory of a run's Cases; `peaks` are of the developer's Program of each, bytes on a rank."""
     if peaks:
         largest = max(peaks, key=lambda name: peaks[name])
         yield (
@@ -166,7 +166,7 @@ SIZES_LINE = (
 
 
 def compared_table(name: str, rows: Sequence[Compared], cost: Cost, price: Price | None) -> Table:
-    """A row for each job on ranks, one for all others, and the sum of what was spent."""
+    """A row for each job on ranks, one for all others, and the sum on ranks."""
     expected = [row.expected_s for row in rows]
     whole = None if None in expected else sum(s for s in expected if s is not None)
     measured = sum(row.actual_s for row in rows)
@@ -191,7 +191,7 @@ COMPARED_LINE = (
 def _compared_row(
     job: str, expected_s: float | None, actual_s: float, nodes: int | None, price: Price | None
 ) -> Cells:
-    """nodes: None: not of nodes, or not known."""
+    """One row; nodes: None for a job without nodes, or if unknown."""
     return {
         "job": job,
         "expected": NOTHING if expected_s is None else _minutes(expected_s),
@@ -202,7 +202,7 @@ def _compared_row(
 
 
 def _spent(node_seconds: Span | None, price: Price | None) -> Cells:
-    """Minutes of nodes, and their money where it is known."""
+    """Minutes of nodes, and their money if known."""
     known = {"node-minutes": NOTHING if node_seconds is None else node_seconds.text(_minutes)}
     money = NOTHING if node_seconds is None or price is None else _usd(node_seconds, price)
     return known | ({} if price is None else {"USD": money})

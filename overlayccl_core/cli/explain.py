@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; ValueError where nothing was chosen yet, and for a Case without a choice."""
+    """Return 0. ValueError before a choice, and for a Case without one."""
     where = context(arguments)
     problems = _problems(where)
     if arguments.problem is not None:
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _problems(where: Context) -> list[str]:
-    """Those of the configuration first, then what else the tree has: it may be of another configuration."""
+    """Return the Problems of the configuration, then others of the tree: it may be of another configuration."""
     folders = sorted(path.parent.name for path in (where.results / "problems").glob("*/choice.parquet"))
     return list(dict.fromkeys((*where.settings.problems, *folders)))
 
@@ -79,7 +79,7 @@ def _is_wanted(one: Explanation, case: str | None, direction: str | None) -> boo
 
 
 def _explanations(where: Context, problem: str) -> list[Explanation]:
-    """Those of a Problem; none where nothing was chosen. ValueError where a table of the run is missing."""
+    """Return the explanations of a Problem; none before a choice. ValueError if a table of the run is missing."""
     folder = f"problems/{problem}"
     choice = where.table(CHOICE, f"{folder}/choice")
     if choice is None:

@@ -1,4 +1,4 @@
-"""What searches found, by the name under which a run speaks of it: `found-` and digits of its value_digest."""
+"""Finds of searches, by their name in a run: `found-` and digits of the value_digest."""
 
 import difflib
 import json
@@ -22,7 +22,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """A candidate of a search, and where it was found. source_of: finds the source that its recipe begins with."""
+    """A candidate of a search, and the place of its find; `source_of` returns the source at the start of its
+    recipe."""
 
     name: str
     case: Case
@@ -33,12 +34,12 @@ class Find:
     remake: str
 
     def is_at(self, problem: Problem) -> bool:
-        """Whether it was found at this very Problem."""
+        """Return whether it was found at this very Problem."""
         return (problem.case, problem.direction) == (self.case, self.direction)
 
 
 def find(where: Context, problem: str, name: str) -> Find:
-    """The candidate of that name. ValueError: no search of the Problem has found it in the tree that is meant."""
+    """Return the candidate of a name. ValueError: no search of the Problem has found it in this tree."""
     rows = list(_rows(where, problem))
     row = next((row for row in rows if row["candidate"] == name), None)
     if row is None:
@@ -69,7 +70,7 @@ def find(where: Context, problem: str, name: str) -> Find:
 
 
 def _rows(where: Context, problem: str) -> Iterator[Row]:
-    """Candidates of all searches of a Problem."""
+    """Yield the candidates of all searches of a Problem."""
     for path in sorted((where.results / "problems" / problem / "search").glob("*/candidates.parquet")):
         table = where.table(CANDIDATES, path.relative_to(where.results).with_suffix("").as_posix())
         if table is not None:

@@ -1,4 +1,4 @@
-"""`overlayccl init FOLDER`: a project of one's own that uses the installed package."""
+"""`overlayccl init FOLDER`: a project of your own with the installed package."""
 
 import argparse
 from pathlib import Path
@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lay it down, and say what comes next. ValueError where there is something already."""
+    """Lay the project down, and print the next steps. ValueError for a folder in use."""
     folder = arguments.folder
     edited = project.lay(folder, tuple(arguments.own))
     print_line(f"{folder}: a project of your own. These are yours to change:")

@@ -39,8 +39,7 @@ NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 (the answer is no), 2 (wrong input), 130 (interrupted) or 141 (nobody
-    reads the output)."""
+    """Run one command; return 0, 1 (the answer is no), 2 (wrong input), 130 (interrupted) or 141 (broken pipe)."""
     return until_unread(lambda: _run(arguments))
 
 
@@ -75,7 +74,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _add_place(
     parser: argparse.ArgumentParser, *, root: Any, profile: Any, deployment: Any, preset: Any
 ) -> None:
-    """Which tree is meant; before or after the name of a command, whose own word counts."""
+    """Add the options for a tree, before or after a command's name; those after it count."""
     place = parser.add_argument_group("which run is meant")
     place.add_argument(
         "--root", type=Path, default=root, metavar="FOLDER", help="the repository's root (default: here)"

@@ -1,4 +1,4 @@
-"""What `overlayccl try`, `score` and `prove` do with one strategy: trace, prove, price, and time it."""
+"""Work of `overlayccl try`, `score` and `prove` on one strategy: trace, prove, price, and time it."""
 
 import os
 import tempfile
@@ -24,13 +24,13 @@ from overlayccl_core.timing.batch import Batch, time_programs
 from overlayccl_core.timing.partial import LOGS, PARTIAL
 
 Row = dict[str, Any]
-YOURS = "yours"  # the role of what was asked about
+YOURS = "yours"  # the role of the user's strategy
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """A traced strategy and what the gates say of it; `equivalence` is None where it is not legal."""
+    """A traced strategy and its verdicts; `equivalence` is None if it is not legal."""
 
     program: Program
     legality: Verdict
@@ -38,21 +38,22 @@ class Proof:
 
     @property
     def passed(self) -> bool:
-        """Legal and equal to the reference."""
+        """Whether it is legal and equal to the reference."""
         return self.equivalence is not None and self.equivalence.passed
 
     @property
     def deciding(self) -> Verdict:
-        """The verdict that decides."""
+        """The deciding verdict."""
         return self.equivalence or self.legality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """One line of the comparison: a proven Program with its price and its samples, where there are any.
+    """One line of the comparison: a proven Program with its price and its samples, if any.
 
-    names: of all that are this Program, the one that was asked about first. roles: what they stand for; `yours` is
-    what was asked about.
+    Attributes:
+        names: All names of this Program, the user's strategy first.
+        roles: Roles of these names; `yours` is the user's strategy.
     """
 
     names: tuple[str, ...]
@@ -63,7 +64,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """`mine = native`."""
+        """For instance `mine = native`."""
         return " = ".join(self.names)
 
 
@@ -75,7 +76,7 @@ def judge(program: Program, capabilities: Capabilities | None, memory_budget_byt
 
 
 def _equivalence(program: Program) -> Verdict:
-    """A lossy strategy may be as far off in its own dtypes as the developer's."""
+    """Prove it; a lossy strategy may be as far off in its own dtypes as the developer's."""
     problem = program.problem
     reference = catalog.reference_program(problem)
     verdict = equivalence.prove(program, reference)
@@ -86,7 +87,7 @@ def _equivalence(program: Program) -> Verdict:
 
 
 def contenders(name: str, proof: Proof, ways: Sequence[Row], theta: Theta | None) -> list[Contender]:
-    """The strategy and the proven known ways of its Problem, priced where there is a theta; each Program once."""
+    """Return the strategy and its Problem's proven known ways, priced if there is a theta; each Program once."""
     named = [(name, YOURS, proof.program)] if proof.passed else []
     named += [
         (way["strategy"], way["role"], loads(way["program_json"]))
@@ -111,10 +112,12 @@ def contenders(name: str, proof: Proof, ways: Sequence[Row], theta: Theta | None
 def measure(
     listed: Sequence[Contender], deployment: Deployment, seconds: float, results: Path, progress: Progress
 ) -> list[Contender]:
-    """The same with new samples, all taken in one launch.
+    """Return the same with new samples, all taken in one launch.
 
-    results: the tree in which launches work, as all nodes see it, and where ranks that fail leave their evidence.
-    Somebody waits for the answer: a disturbed launch is marked, not repeated.
+    A user waits for the answer: a disturbed launch is marked, not repeated.
+
+    Args:
+        results: The tree for the work of launches, visible to all nodes, and for the evidence of failed ranks.
     """
     backend = backend_of(deployment)
     jobs = [Job(key=_key(one), program=one.program, source=backend.emit(one.program)) for one in listed]
@@ -131,7 +134,7 @@ def measure(
             logs=results / LOGS,
         )
         timed = time_programs(batch, progress)
-    with suppress(OSError):  # somebody's batches are in it
+    with suppress(OSError):  # not empty: batches of another process
         os.removedirs(partial)
     programs = {_key(one): one.program for one in listed}
     samples = measurements(one.columns(programs[one.key]) for one in timed)
@@ -139,5 +142,5 @@ def measure(
 
 
 def _key(one: Contender) -> str:
-    """Names of different Programs may be alike: a file's function may be called as a known way is."""
+    """Return a unique key: a file's function may have the name of a known way, but another Program."""
     return f"{one.names[0]}-{one.program.digest[:8]}"

@@ -1,4 +1,4 @@
-"""`overlayccl problems`: what can be solved here, with which known strategies, at which Cases."""
+"""`overlayccl problems`: the Problems of this project, with their known strategies and Cases."""
 
 import argparse
 import inspect
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; ValueError for an unknown Problem."""
+    """Return 0. ValueError for an unknown Problem."""
     where = context(arguments)
     names = loader.names("problems") if arguments.problem is None else (arguments.problem,)
     for number, name in enumerate(names):
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
     cases = _cases(where, name)
     if cases:
-        case = max(cases, key=_ports_of)  # with indices that are worth a range
+        case = max(cases, key=_ports_of)  # with the most indices, to be shown as ranges
         problem, backward = catalog.build(case), catalog.backward(case)
         yield "at", case.id
         yield "reads", ports_text(problem.inputs)
@@ -76,7 +76,7 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _cases(where: Context, name: str) -> list[Case]:
-    """Those that are configured, whether a run measures them or not."""
+    """Return the configured Cases, measured by a run or not."""
     try:
         return cases_of(where.settings, where.deployment, name, where.root)
     except NoCases:
@@ -93,7 +93,7 @@ def _strategies(library: StrategyLibrary) -> str:
 
 
 def _reflowed(description: str) -> str:
-    """Lines joined to paragraphs and items: an item begins with an indent, its further lines are indented more."""
+    """Join lines to paragraphs and items: an item begins with an indent, its further lines have a larger one."""
     joined: list[str] = []
     item = -1
     for line in description.splitlines():

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 if it is proven at every Case where it has a meaning, and at one at least."""
+    """Return 0 if it is proven at every Case it applies to, and at one at least."""
     where = context(arguments)
     mine, problems = strategy.asked(where, arguments)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def proof_text(proof: Proof) -> str:
-    """One line: proven and how exact, or the gate that rejects it and its counterexample."""
+    """Return one line: proven and how exact, or the rejecting gate and its counterexample."""
     verdict = proof.deciding
     if proof.passed:
         components = f"{verdict['components']} component{'' if verdict['components'] == 1 else 's'}"

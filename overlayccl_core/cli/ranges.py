@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tables. ValueError for a folder that is no run, or a damaged table."""
+    """Print the tables. ValueError for a folder without a run, or a damaged table."""
     trees = trees_of(arguments.trees)
     for part in (_runs(trees), _fidelities(fidelities(trees)), _gains(gains(trees)), LEGEND):
         console().print(part, highlight=False)
@@ -98,7 +98,7 @@ def _gains(gained: dict[str, list[Gain]]) -> Table:
 
 
 def _range(span: Range | None, text: Callable[[float], str]) -> str:
-    """`4.6%..7.1%`; `4.6%` where the two are written alike."""
+    """Return `4.6%..7.1%`; `4.6%` if both are written alike."""
     if span is None:
         return NOTHING
     return "..".join(dict.fromkeys((text(span.low), text(span.high))))

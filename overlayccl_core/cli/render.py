@@ -1,4 +1,4 @@
-"""Tables as people read them."""
+"""Tables for people."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from overlayccl_core.program.library import Role
 from overlayccl_core.report.blocks import columns_ratio
 from overlayccl_core.tables.summary import Validity
 
-WIDE = 160  # columns where the output is no terminal
+WIDE = 160  # columns, if the output is no terminal
 NARROW = 120  # terminals below this get fewer columns
 NAME_WIDTH, NARROW_NAME, NARROW_WORD = 28, 20, 10
 NOTHING = "-"
@@ -44,45 +44,45 @@ CASES_LEGEND = (
 
 
 class _Screen(Console):
-    """A console on which texts do nothing: a stranger's may be among them."""
+    """A console with harmless texts: a stranger's may be among them."""
 
     def render_str(self, text: str, *arguments: Any, **named: Any) -> Text:
-        """The text, with control characters written out."""
+        """Return the text, with control characters written out."""
         return super().render_str(printable(text), *arguments, **named)
 
     def on_broken_pipe(self) -> None:
-        """As of any other output (`unread`)."""
+        """End as any other output does (`unread`)."""
         raise BrokenPipeError
 
 
 @cache
 def console() -> Console:
-    """Where results go: as wide as the terminal, or as COLUMNS says."""
+    """Return the console for results: as wide as the terminal, or as COLUMNS says."""
     return _Screen(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE)
 
 
 def say(line: str) -> None:
-    """Progress, beside the results."""
+    """Print progress, beside the results."""
     print(printable(line), file=sys.stderr, flush=True)
 
 
 def print_line(text: str) -> None:
-    """A line of results, as it is."""
+    """Print a line of results, as it is."""
     console().print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def print_text(text: str) -> None:
-    """Words for people, broken at the width of the terminal."""
+    """Print words for people, broken at the width of the terminal."""
     console().print(text, highlight=False, markup=False)
 
 
 def ms(us: float | None) -> str:
-    """A time in ms."""
+    """Format a time in ms."""
     return NOTHING if us is None else figures(us / 1e3)
 
 
 def between(us: float | None, low: float | None, high: float | None) -> str:
-    """`4.2 (3.9..4.6)`, in ms."""
+    """Format a time with its interval, in ms: `4.2 (3.9..4.6)`."""
     return NOTHING if us is None else f"{ms(us)} ({ms(low)}..{ms(high)})"
 
 
@@ -90,9 +90,9 @@ _PIECES = re.compile(r"[^\s_/:-]+[\s_/:-]*|[\s_/:-]+")
 
 
 def at_joints(text: str, width: int) -> str:
-    """A name in lines of at most that width, broken where words are joined: after `_`, `-`, `/`, `:` or a space.
+    """Break a name into lines of at most that width, after `_`, `-`, `/`, `:` or a space.
 
-    A word that is longer stays whole.
+    A longer word stays whole.
     """
     lines: list[str] = []
     for line in text.split("\n"):
@@ -105,12 +105,12 @@ def at_joints(text: str, width: int) -> str:
 
 
 def percent(part: float | None) -> str:
-    """A part as per cent."""
+    """Format a part as per cent."""
     return NOTHING if part is None else f"{100 * part:.1f}%"
 
 
 def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
-    """A table of all candidates for each Case and direction."""
+    """Yield a table of all candidates for each Case and direction."""
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
         yield _case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
         yield from (f"chosen: {name}" for name in rows.filter("chosen")["candidate"])
@@ -118,9 +118,10 @@ def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
 
 
 def machine_parts(fidelity: pl.DataFrame, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
-    """How right the model was, then whether ranks shared cores.
+    """Yield the model's accuracy, then whether ranks shared cores.
 
-    fidelity: the rows of the deployment's table and of those of the Problems.
+    Args:
+        fidelity: The rows of the deployment's table and of the Problems' tables.
     """
     yield _fidelity_table(fidelity)
     if probes is not None and probes["oversubscribed"].any():
@@ -140,12 +141,12 @@ FIDELITY_LEGEND = (
 
 
 def plain_table(title: str | None) -> Table:
-    """An empty table as all of ours look."""
+    """Return an empty table in our common style."""
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
 def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
-    """narrow: without what a terminal of 80 columns has no room for."""
+    """One table; narrow: for a terminal of 80 columns, with fewer columns."""
     table = plain_table(title)
     table.add_column("candidate", no_wrap=True)
     table.add_column("proven", no_wrap=True)
@@ -179,7 +180,7 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
 
 
 def _each_program_once(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of a Case and direction with `names`: strategies that are one Program share a row."""
+    """Yield the rows of a Case and direction with `names`: strategies with one Program share a row."""
     by_program: dict[str, list[dict[str, Any]]] = {}
     for row in rows.iter_rows(named=True):
         by_program.setdefault(row["program"] or f"none of {row['candidate']}", []).append(row)
@@ -189,12 +190,12 @@ def _each_program_once(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _marked(name: str, role: str) -> str:
-    """The name, with a mark for the obvious change; the legend says so."""
+    """Return the name, with a mark for the obvious change; the legend explains it."""
     return name + (" *" if role == Role.HAND_BUNDLED else "")
 
 
 def times(ratio: Ratio | None) -> str:
-    """`6.21 (5.90..6.52)`: a ratio with its interval, or that it has none."""
+    """Format a ratio with its interval, if any: `6.21 (5.90..6.52)`."""
     return NOTHING if ratio is None else str(ratio)
 
 
@@ -225,7 +226,7 @@ def _fidelity_table(rows: pl.DataFrame) -> Table:
 
 
 def programs_of(case: str | None, direction: str | None) -> str:
-    """The direction is told where it is not forward."""
+    """Return the Case, with the direction unless it is forward."""
     if case is None:
         return "held-out mixed Programs"
     name = at_joints(case, NAME_WIDTH)
@@ -246,7 +247,7 @@ def _marks(one: Contender) -> Iterator[str]:
 
 
 def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
-    """A strategy beside the known ways: price by term; if timed, its time and its ratio to the developer's."""
+    """Yield a strategy beside the known ways: price by term; if timed, its time and its ratio to developer."""
     width = NARROW_NAME if console().width < NARROW else NAME_WIDTH
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]
     by_price, by_time = plain_table(None), plain_table(None)

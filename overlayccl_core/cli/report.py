@@ -1,4 +1,4 @@
-"""`overlayccl report [TREE ...]`: one self-contained HTML page of what one or several runs found."""
+"""`overlayccl report [TREE ...]`: one self-contained HTML page of the results of one or several runs."""
 
 import argparse
 from pathlib import Path
@@ -29,8 +29,8 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page. ValueError for a folder that is no run, or a damaged table."""
-    # The renderer takes half a second to import, which no other command should pay.
+    """Write the page. ValueError for a folder without a run, or a damaged table."""
+    # The renderer takes half a second to import: only this command should pay.
     from overlayccl_core.report.page import page
     from overlayccl_core.report.tree import trees_of
 

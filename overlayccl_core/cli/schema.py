@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0."""
+    """Print the schema, or the page of tables; return 0."""
     if arguments.file == TABLES:
         print(page(), end="")
     else:

@@ -1,4 +1,4 @@
-"""`overlayccl score`: is a strategy right, and what should it cost here, by term, beside the known ones?"""
+"""`overlayccl score`: proof of a strategy, and its price here by term, beside the known ones."""
 
 import argparse
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 if the strategy is proven, 1 if not."""
+    """Return 0 if the strategy is proven, 1 if not."""
     where = context(arguments)
     mine, (problem, *_) = strategy.asked(where, arguments)
     can, budget = where.capabilities(), where.deployment.memory_budget_bytes
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def compared(listed: Sequence[Contender]) -> list[tuple[str, Priced]]:
-    """The strategy, the developer's and the cheapest known way; each Program once, with all that it is."""
+    """Return the strategy, the developer's and the cheapest known way; each Program once, with all its labels."""
     ways = [one for one in listed if one.roles != {YOURS}]
     cheapest = min((one for one in ways if _us(one) < inf), key=_us, default=None)
     parts = [

@@ -1,4 +1,4 @@
-"""The strategy that a command is given (a file's function, a known way, a find), and its Problems."""
+"""A command's strategy (a file's function, a known way, a find), and its Problems."""
 
 import argparse
 import difflib
@@ -26,10 +26,12 @@ from overlayccl_core.tables.candidate_columns import FOUND, is_found
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """What STRATEGY names.
+    """The strategy named by STRATEGY.
 
-    at: its Program at a Problem. Rejected (with file, line and function), NotApplicable: as when tracing;
-    ValueError where it has no meaning there. found: where a search found it; None of any other.
+    Attributes:
+        at: Returns its Program at a Problem. Raises Rejected (with file, line and function) and NotApplicable as
+            tracing does; ValueError if it has no meaning there.
+        found: The find; None for other strategies.
     """
 
     name: str
@@ -38,7 +40,7 @@ class Strategy:
 
 
 def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
-    """The arguments that name a strategy, and the Case and direction where it is to be used."""
+    """Add the arguments for a strategy, and for its Case and direction."""
     parser.add_argument(
         "strategy",
         metavar="STRATEGY",
@@ -66,9 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
 
 
 def asked(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list[Problem]]:
-    """The strategy and the Problems it is asked at, in the direction that is meant: one for each Case.
+    """Return the strategy and its Problems in the wanted direction: one for each Case.
 
-    ValueError: no such Problem, Case, strategy or backward. Rejected: a file that is not in the language.
+    Raises:
+        ValueError: No such Problem, Case, strategy or backward.
+        Rejected: The file is not in the language.
     """
     catalog.plug_in(arguments.problem)
     given = _given_cases(where, arguments)
@@ -84,7 +88,7 @@ def asked(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list
 
 
 def configured(where: Context, problem: str) -> list[Case]:
-    """The configured Cases of a Problem, whether a run measures them or not. ValueError: there are none."""
+    """Return the configured Cases of a Problem, measured by a run or not. ValueError: there are none."""
     try:
         return cases_of(where.settings, where.deployment, problem, where.root)
     except NoCases:
@@ -96,13 +100,13 @@ def configured(where: Context, problem: str) -> list[Case]:
 
 
 def place_text(problem: Problem) -> str:
-    """The Case, with the direction where it is not forward."""
+    """Return the Case, with the direction unless it is forward."""
     backward = ", backward" if problem.direction is Direction.BACKWARD else ""
     return f"{problem.case.id}{backward}"
 
 
 def other_cases_text(where: Context, tried: Problem) -> str | None:
-    """Which Cases a strategy was not tried at; None: there is no other."""
+    """Name the Cases not tried for a strategy; None: there is no other."""
     try:
         others = [c.id for c in configured(where, tried.case.problem) if c != tried.case]
     except ValueError:
@@ -111,7 +115,7 @@ def other_cases_text(where: Context, tried: Problem) -> str | None:
 
 
 def _given_cases(where: Context, arguments: argparse.Namespace) -> list[Case] | None:
-    """The one of --case or --case-json; None where neither is given. ValueError: what is wrong with it."""
+    """Return the Case of --case or --case-json; None without either. ValueError: the fault in it."""
     problem: str = arguments.problem
     if arguments.case_json is not None:
         try:
@@ -170,7 +174,8 @@ def _of_file(text: str) -> Strategy:
 
 
 def _replayed(found: finds.Find, problem: Problem) -> Program:
-    """NotApplicable where its steps do nothing at another Case; ValueError where its own gives another Program."""
+    """Replay a find. NotApplicable if its steps do nothing at another Case; ValueError for another Program at its
+    own."""
     try:
         program = replay(found.recipe, problem, found.source_of, trace_confined)
     except DoesNotApply as error:

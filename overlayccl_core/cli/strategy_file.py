@@ -1,4 +1,4 @@
-"""FILE::FUNCTION: a strategy of one's own, and where in it an error is."""
+"""FILE::FUNCTION: a strategy of your own, and the place of an error in it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from overlayccl_core.program.source_check import function_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyFile:
-    """A source, its file's name as it was given, and the function in it that is meant."""
+    """A source, its file's name as given, and the wanted function."""
 
     name: str
     source: str
@@ -21,7 +21,12 @@ class StrategyFile:
 
 
 def read_strategy(text: str) -> StrategyFile:
-    """The strategy of FILE::FUNCTION. ValueError: no such file or function; Rejected: not in the language."""
+    """Return the strategy of FILE::FUNCTION.
+
+    Raises:
+        ValueError: No such file or function.
+        Rejected: It is not in the language.
+    """
     name, _, function = text.partition("::")
     source = _source_of(name)
     with placed(name, source):
@@ -48,7 +53,7 @@ def _source_of(name: str) -> str:
 
 @contextmanager
 def placed(name: str, source: str, function: str | None = None, case: str | None = None) -> Iterator[None]:
-    """A Rejected from within says file, line, function (the one around the line, if known) and Case."""
+    """Add file, line, function (the one around the line, if known) and Case to a Rejected from within."""
     try:
         yield
     except Rejected as error:
@@ -60,6 +65,6 @@ def placed(name: str, source: str, function: str | None = None, case: str | None
 
 @contextmanager
 def in_library(problem: str, function: str | None = None, case: str | None = None) -> Iterator[None]:
-    """The same for what is wrong in the library of a Problem."""
+    """Do the same for an error in the library of a Problem."""
     with placed(str(loader.path("strategies", problem)), catalog.library_source(problem), function, case):
         yield

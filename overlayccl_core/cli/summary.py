@@ -1,4 +1,4 @@
-"""`overlayccl summary`: what to use after a run, on a screen; with --all every figure behind it."""
+"""`overlayccl summary`: the modules to use after a run, on a screen; with --all every figure behind them."""
 
 import argparse
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tables. ValueError where no run has been finished."""
+    """Print the tables. ValueError before a run has finished."""
     where = context(arguments)
     summary = where.table(SUMMARY, "summary")
     if summary is None:
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _more(where: Context, arguments: argparse.Namespace) -> Iterator[str]:
-    """Where the rest is."""
+    """Yield the places of further results."""
     yield f"Page: {where.results}/report.html. Modules: {where.results}/deploy/."
     if not arguments.all:
         options = where.command().partition("all")[2]
@@ -77,14 +77,14 @@ def _more(where: Context, arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def changed_text(tree: Tree, command: str) -> Iterator[str]:
-    """Files that are not what was confirmed."""
+    """Yield a line for each file unlike the confirmed one."""
     for file in not_as_confirmed(sorted(tree.path.glob(f"{FOLDER}/*.json"))):
         what = "is not what was confirmed" if file.exists() else "is gone"
         yield f"{file} {what}, though all figures here are of that: {command} makes it again."
 
 
 def earlier_text(tree: Tree) -> Iterator[str]:
-    """What a script may be using that this run does not deploy."""
+    """Yield a line for each module of an earlier run, perhaps in use by a script."""
     for one in earlier(tree.path):
         yield (
             f"{one.path} is kept of an earlier run: nothing in deploy/ has {', '.join(one.cases)} now. A script "
@@ -93,7 +93,7 @@ def earlier_text(tree: Tree) -> Iterator[str]:
 
 
 def spent_text(tree: Tree) -> Iterator[str]:
-    """Nothing where a job of the run left no duration."""
+    """Yield the cost of the run; nothing if a job of it left no duration."""
     cost = cost_of(tree)
     if cost is None or cost.unknown:
         return

@@ -1,4 +1,4 @@
-"""Prices by term side by side: a column for each Program and one for what it costs more than the first."""
+"""Prices by term side by side: a column for each Program and one for its difference to the first."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,8 @@ from overlayccl_core.report.terms import Priced, term_names
 
 
 def terms_table(title: str | None, parts: Sequence[tuple[str, Priced]]) -> Table:
-    """(what it is, Program), the first one beside at most two others: 80 columns hold them. Times in ms."""
+    """Return a table of (label, Program) parts: the first beside at most two others, as 80 columns hold them. Times
+    in ms."""
     table = plain_table(title)
     table.caption = "\n".join(f" {label}: {one.name}" for label, one in parts)
     table.caption_justify, table.caption_style = "left", ""
@@ -38,7 +39,7 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _with_differences(cells: Sequence[str], values: Sequence[float | None] | None) -> list[str]:
-    """Every cell but the first is followed by what it has more than the first."""
+    """Return the cells; after each but the first stands its difference to the first."""
     row = [cells[0]]
     for number, cell in enumerate(cells[1:], 1):
         row.append(cell)

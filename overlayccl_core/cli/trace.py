@@ -1,4 +1,4 @@
-"""`overlayccl trace`: the Program that a strategy becomes, as text, or as the module that runs it."""
+"""`overlayccl trace`: the Program of a strategy, as text, or as the module to run it."""
 
 import argparse
 from collections import Counter
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0. Rejected, NotApplicable, ValueError: there is no such Program."""
+    """Return 0. Rejected, NotApplicable, ValueError: there is no such Program."""
     where = context(arguments)
     mine, (problem, *_) = strategy.asked(where, arguments)
     program = mine.at(problem)
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _facts(program: Program, where: Context) -> Iterator[tuple[str, str]]:
-    """(name, value) of what a Program needs."""
+    """Yield (name, value) of a Program's needs."""
     kinds = Counter(
         (call_name(call), group_size(call[0]), sum(map(payload_bytes, call))) for call in program.calls
     )

@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 if the strategy is proven, 1 if not."""
+    """Return 0 if the strategy is proven, 1 if not."""
     if not 0 < arguments.seconds < inf:
         raise ValueError(f"--seconds must be a time above 0 (got {arguments.seconds:g})")
     where = context(arguments)
@@ -82,14 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _not_proven(where: Context, problem: Problem) -> int:
-    """Say where else it could be tried: nothing is priced or timed that is not proven."""
+    """Name other Cases to try it at; without a proof nothing is priced or timed."""
     if others := other_cases_text(where, problem):
         print_line(others)
     return 1
 
 
 def unpriced_text(listed: Sequence[Contender]) -> str | None:
-    """Why some strategies have no price, in one line; None where all have one."""
+    """Explain in one line why some strategies have no price; None if all have one."""
     unpriced = [one for one in listed if one.price and one.price.us is None]
     if not unpriced:
         return None

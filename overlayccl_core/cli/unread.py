@@ -1,21 +1,21 @@
-"""Output that nobody reads any more (`overlayccl problems | head -1`) ends a command without a word."""
+"""Quiet end of a command without a reader for its output (`overlayccl problems | head -1`)."""
 
 import os
 import signal
 import sys
 from collections.abc import Callable
 
-NOBODY_READS = 128 + signal.SIGPIPE  # as shells tell of other commands
+NOBODY_READS = 128 + signal.SIGPIPE  # as shells report it of other commands
 
 
 def until_unread(work: Callable[[], int | None]) -> int:
-    """The exit code of a command: its own, or NOBODY_READS where the pipe that it writes into was closed."""
+    """Return the exit code of a command: its own, or NOBODY_READS if the pipe of its output was closed."""
     try:
         try:
             return work() or 0
         finally:
             if sys.stdout:
-                sys.stdout.flush()  # here, where its failing can be caught
+                sys.stdout.flush()  # here, to catch its failure
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the rest goes when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest, at Python's end
         return NOBODY_READS

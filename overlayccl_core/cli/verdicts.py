@@ -1,4 +1,4 @@
-"""The end of a run on one screen: the machine, each model's verdict, Cases that were timed alone, what to type."""
+"""The end of a run on one screen: the machine, each model's verdict, Cases timed alone, lines to type."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -32,7 +32,7 @@ LEGEND = (
 
 
 def parts(tree: Tree, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
-    """All of it. probes: tells whether ranks shared cores."""
+    """Yield all of it; `probes` tell whether ranks shared cores."""
     yield from chain(emulated(tree), _machine(tree, probes))
     if tree.worths:
         yield from of_models(tree.worths)
@@ -45,7 +45,7 @@ def parts(tree: Tree, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
 
 
 def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
-    """A table of models, and what is faster at a price."""
+    """Yield a table of models, and faster ways at a price."""
     yield _models(worths)
     yield from (f"{worth.model}: {said}" for worth in worths for said in quicker(worth))
     launches = max(worth.launches for worth in worths)
@@ -53,7 +53,7 @@ def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
 
 
 def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:
-    """What was measured, and what it is no measure of."""
+    """Yield the measured machine, and the limits of its figures."""
     for one in fingerprints_of(tree):
         yield f"Measured on: {one}"
     if probes is not None and probes["oversubscribed"].any():
@@ -72,7 +72,7 @@ def _models(worths: Sequence[Worth]) -> Table:
 
 
 def _verdict(worth: Worth) -> tuple[str, ...]:
-    """Cells of a model behind its name."""
+    """Return the cells of a model behind its name."""
     mine = worth.instead or worth.deployed
     if mine is None:
         return "NO: not timed in steps", *[NOTHING] * 5
@@ -96,7 +96,7 @@ def _times(ratio: Ratio | None) -> str:
 
 
 def _alone(deployed: pl.DataFrame) -> Table:
-    """A row for each Problem with Cases that no model trains."""
+    """A row for each Problem with Cases of no model."""
     table = plain_table("Timed alone: one pass, no model")
     for header in ("Problem", "Cases and directions", "found", "known way", "torch's own", "best gain"):
         table.add_column(header, no_wrap=True, justify="left" if header == "Problem" else "right")
@@ -118,7 +118,7 @@ def _gain(row: Row) -> str:
 
 
 def _script(folder: Path, deployed: pl.DataFrame) -> Iterator[str]:
-    """The lines for a training script: copy, import and connect, the way back."""
+    """Yield the lines for a training script: copy, import and connect, the way back."""
     trained_first = deployed.sort(pl.col("trained_in").is_null(), maintain_order=True)
     for row in trained_first.iter_rows(named=True):
         file = folder / FOLDER / f"{row['problem']}.py"

@@ -1,4 +1,4 @@
-"""`overlayccl verify ARCHIVE`: is what an archive says true, as far as that can be told without its machine?"""
+"""`overlayccl verify ARCHIVE`: is an archive true, as far as anyone can tell without its machine?"""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from rich.table import Table
 from overlayccl_core.archiving.findings import MEANING, Check, CheckOutcome, Finding
 from overlayccl_core.cli.render import console, plain_table, print_line, say
 
-SHOWN = 20  # findings of a kind that are told one by one
+SHOWN = 20  # findings of a kind shown one by one
 
 
 def add(commands: Any) -> None:
@@ -37,17 +37,18 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 where nothing is wrong, else 1. ValueError where there is no such file."""
+    """Return 0 if nothing is wrong, else 1. ValueError: there is no such file."""
     wrong, _ = told(arguments.archive, arguments.workers)
     return 1 if wrong else 0
 
 
 def told(archive: Path, workers: int) -> tuple[int, str]:
-    """Look at an archive and print what is found: how many things are wrong, and the last line.
+    """Verify an archive and print the findings; return (number of wrong things, last line).
 
-    ValueError where there is no such file.
+    Raises:
+        ValueError: There is no such file.
     """
-    # Half a second of imports, which no other command should pay.
+    # Half a second of imports: only this command should pay.
     from overlayccl_core.archiving.verify import verify
 
     if not archive.is_file():
@@ -70,7 +71,7 @@ def told(archive: Path, workers: int) -> tuple[int, str]:
 
 
 def _verdict(found: Sequence[Finding], wrong: int) -> str:
-    """What the last line says."""
+    """Return the verdict of the last line."""
     others = sum(one.outcome is not CheckOutcome.EXACT for one in found if one.check is Check.CODE)
     unseen = sum(one.outcome is CheckOutcome.COULD_NOT and one.check is not Check.MEASURED for one in found)
     said = f"{_are(wrong, 'thing')} wrong" if wrong else "nothing is wrong"
@@ -96,9 +97,9 @@ def _counts(found: Sequence[Finding]) -> Table:
 
 
 def _told(found: Sequence[Finding], outcome: CheckOutcome) -> list[str]:
-    """Those of one outcome, with equal words in one line; what ranks did is counted alone.
+    """Return the findings of one outcome, with equal words in one line; measurements are only counted.
 
-    Code, and what no job made, is named file by file: somebody is to read it.
+    Code, and files made by no job, are named one by one, for reading.
     """
     those: dict[tuple[str, str], list[str]] = {}
     for one in found:

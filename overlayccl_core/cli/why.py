@@ -1,4 +1,4 @@
-"""`overlayccl why`: what a run would do again, and because of what, as `make why` says it."""
+"""`overlayccl why`: the jobs a run would do again, and their causes, as `make why` tells them."""
 
 import argparse
 import subprocess
@@ -32,9 +32,9 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan it, in a process of its own; what it says goes to the terminal. 2 where there is no plan.
+    """Plan in a process of its own, with its output on the terminal; return 2 if there is no plan.
 
-    ValueError in an unpacked archive: a plan runs the Snakefile that is there.
+    ValueError in an unpacked archive: a plan runs the Snakefile in it.
     """
     if is_unpacked(arguments.root):
         mend = "read it, then type: snakemake --profile local -n all"

@@ -106,7 +106,7 @@ class _System:
         self.ridge = ridge
 
     def solve(self, rows: NDArray[np.int64], factors: Floats | float = 1.0) -> Floats:
-        """Return non-negative scaled coefficients from some rows, as if their times were multiplied by `factors`."""
+        """Return non-negative scaled coefficients from some rows, with their times multiplied by `factors`."""
         p = len(self.columns)
         seen = self.x[rows] / np.broadcast_to(factors, len(rows))[:, None]
         ridge = np.sqrt(self.ridge / len(self.x)) * np.eye(p)

@@ -102,7 +102,7 @@ class Run:
             yield from (f"search-{problem}-{search}" for search in self.searches)
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
-        """Return the number of Programs a rule times, and the seconds of compiling them; trained ones do not count."""
+        """Return how many Programs a rule times, and the seconds to compile them; trained ones do not count."""
         if rule == "selftest":
             return self._known([one.program for one in tried_first(self.deployment, self.limits)[0]])
         if rule == "probe":

@@ -54,7 +54,7 @@ def only_problem(arm: str) -> str | None:
 
 
 def arms_of(problems: Collection[str]) -> tuple[str, ...]:
-    """Return the arms of a step with sites of these Problems, plainest first; of several, each also changes alone."""
+    """Return the arms of a step with sites of these Problems, plainest first; each of several also changes alone."""
     alone = map(only_arm, sorted(problems)) if len(problems) > 1 else ()
     return (*NEEDS_NO_SEARCH, *alone, *FINALISTS)
 

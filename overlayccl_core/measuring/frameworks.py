@@ -110,7 +110,7 @@ MEANING = {
 
 
 def ddp_arm(buckets_mib: float | Sequence[float]) -> str:
-    """Return `ddp_25`: DDP with a bucket size in MiB; `ddp_1_2_4`: a size for each bucket, the last for all others."""
+    """Return `ddp_25`: DDP with a bucket size in MiB; `ddp_1_2_4`: a size a bucket, the last for all others."""
     sizes = buckets_mib if isinstance(buckets_mib, Sequence) else (buckets_mib,)
     return _DDP + "_".join(f"{mib:g}" for mib in sizes)
 

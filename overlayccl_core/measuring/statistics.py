@@ -230,7 +230,7 @@ def over_seeds(ratios: ArrayLike) -> Ratio:
 
 
 def _of_any_launch(value: float, ends: Floats) -> tuple[float, float]:
-    """Widen the interval over rounds [low, high] by the difference of launches: independent errors add in squares."""
+    """Widen the interval over rounds [low, high] by how much launches differ: independent errors add in squares."""
     below, above = np.hypot(np.log(value / ends), BETWEEN_LAUNCHES)
     return float(value * np.exp(-below)), float(value * np.exp(above))
 

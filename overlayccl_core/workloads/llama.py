@@ -292,7 +292,7 @@ class Model(Sizes, models.Model):
         return (gradients, between) if ranks > STAGES else (between,)
 
     def averaged(self) -> tuple[Averaged, ...]:
-        """Pipeline: return the parameters of both stages. Embedding and head are as large, and so are the blocks."""
+        """Pipeline: return the parameters of both stages. Embedding and head are as large, so are the blocks."""
         embedding, *blocks, norm, head = sizes = {name: prod(shape) for name, shape in self.parameter_sizes()}
         half = len(blocks) // STAGES
         pairs = zip_longest((embedding, *blocks[:half]), (head, *blocks[half:], norm))

@@ -2,9 +2,9 @@
 
 A rule runs its stage, `stages/<rule>.py`. Its code is that file and its runner, all their imports from here, the
 plug-ins named by the rule's wildcards, and the data files mentioned in any of these. Comments, docstrings and
-formatting do not count: the syntax tree is hashed, in a form common to all our versions of Python. Nor do texts for
-people, of a field of the configuration or of a table's column (`WORDS`). A docstring told by code (`TOLD`), as a
-rewrite rule's by a search, counts for the rules with that code.
+formatting do not count: the syntax tree is hashed, in a form common to all our versions of Python. Texts for
+people, of a configuration field or a table's column (`WORDS`), do not count either. A docstring used by code
+(`TOLD`), as a search uses a rewrite rule's, counts for the rules with that code.
 
 The closure follows these, read from the source without running it:
   imports of modules of ours, with the packages above them;
@@ -12,8 +12,8 @@ The closure follows these, read from the source without running it:
   "program.schema.json": a data file's name in a string, beside the module or counted from the package.
 A plug-in in a folder of OVERLAYCCL_PLUGINS is followed like one here.
 
-Findings of a file of this repository are kept beside its bytecode, until its text is another: they take much of a
-plan's time. Files of another repository, as of an unpacked archive, are always read.
+Findings of a file of this repository are kept beside its bytecode until its text changes: a plan would spend much
+of its time on that. Files of another repository, as of an unpacked archive, are always read.
 """
 
 import ast
@@ -65,7 +65,8 @@ class Sources:
     def digest(self, stage: str, *plugins: str) -> str:
         """Return 16 hexadecimal digits for the code of `stages/<stage>.py` with some plug-ins.
 
-        ValueError if a file is not there.
+        Raises:
+            ValueError: A file is not there.
         """
         h = hashlib.sha256()
         files = [self._files[path] for path in self.closure(stage, *plugins)]

@@ -44,7 +44,8 @@ def said(number: int, *places: Path) -> str:
 def allocate(path: Path, size_bytes: int) -> None:
     """Create a file of zeros with its room on the disk: once mapped, writing to it cannot fail any more.
 
-    OSError if there is no room.
+    Raises:
+        OSError: There is no room.
     """
     with path.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size_bytes)

@@ -37,7 +37,9 @@ _loaded: dict[Path, ModuleType] = {}
 def roots() -> tuple[Path, ...]:
     """Return the package, then the folders of OVERLAYCCL_PLUGINS.
 
-    NotADirectoryError if one is not there: no ValueError, since the field or file being read is not to blame.
+    Raises:
+        NotADirectoryError: A folder is not there. It is no ValueError, since the field or file being read is not to
+            blame.
     """
     named = [Path(text) for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
     for folder in named:

@@ -1,4 +1,4 @@
-"""Locks freed with their process, however it ends; of shared folders, too, if those have any."""
+"""Locks released when their process ends, in any way; also on shared folders with locks."""
 
 import errno
 import fcntl

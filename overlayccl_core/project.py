@@ -13,7 +13,7 @@ PARTS = (*RULES, "config", "profiles", "envs", "examples")
 ROOT = Path(__file__).resolve().parents[1]
 SHARE = "share/overlayccl"
 CACHE = "__pycache__"
-UNLINKED = "default"  # the folder in profiles/ below all others
+UNLINKED = "default"  # the folder in profiles/ all others build on
 MAY_BE_THERE = {".git"}
 IGNORED = "/results/\n/logs/\n/.snakemake/\n__pycache__/\n*.tmp\n"  # by git
 
@@ -33,8 +33,11 @@ def home() -> Path:
 def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
     """Lay a project of your own into a folder empty but for git's; return the paths to edit.
 
-    own: Problems with strategies to copy, and add to. ValueError: the folder is not empty, or there is no such
-    Problem.
+    Args:
+        own: Problems with strategies to copy, and add to.
+
+    Raises:
+        ValueError: There is something in the folder, or a Problem does not exist.
     """
     sources = [loader.path(loader.READ, name) for name in own]
     if folder.exists() and (not folder.is_dir() or {one.name for one in folder.iterdir()} - MAY_BE_THERE):

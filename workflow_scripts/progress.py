@@ -26,7 +26,7 @@ def progress_file(log: Path) -> Path:
 
 
 class Progress:
-    """Takes lines of text as a callable, the form stages expect, and Steps."""
+    """Reports lines, called as stages expect it, and Steps."""
 
     def __init__(self, rule: str, log: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.rule = rule

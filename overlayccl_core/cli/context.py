@@ -1,4 +1,4 @@
-"""Needs of every command: the configuration, the deployment, and the tables of a run."""
+"""What every command needs: the configuration, the deployment, and the tables of a run."""
 
 import os
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""`overlayccl doctor`: the abilities of this machine, the missing parts, and the mends."""
+"""`overlayccl doctor`: what this machine can run, what is missing, and the mends."""
 
 import argparse
 import platform

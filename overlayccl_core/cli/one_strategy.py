@@ -1,4 +1,4 @@
-"""Work of `overlayccl try`, `score` and `prove` on one strategy: trace, prove, price, and time it."""
+"""Trace, prove, price and time one strategy, for `overlayccl try`, `score` and `prove`."""
 
 import os
 import tempfile

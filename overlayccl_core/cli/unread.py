@@ -1,4 +1,4 @@
-"""Quiet end of a command without a reader for its output (`overlayccl problems | head -1`)."""
+"""End a command quietly when nothing reads its output any more (`overlayccl problems | head -1`)."""
 
 import os
 import signal

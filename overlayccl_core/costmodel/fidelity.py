@@ -56,9 +56,13 @@ class Fidelity:
 def fidelity(
     scored: Sequence[Scored], *, first: tuple[Sequence[float], Sequence[float]] | None = None
 ) -> Fidelity:
-    """Return the figures of Programs timed in one batch. ValueError without any, or for fewer than 2 rounds.
+    """Return the figures of Programs timed in one batch.
 
-    first: samples of the model's first choice, and of the fastest it could have chosen; None: it has none.
+    Args:
+        first: Samples of the model's first choice, and of the fastest it could have chosen; None: it has none.
+
+    Raises:
+        ValueError: There is no Program, or one has fewer than 2 rounds.
     """
     if not scored:
         raise ValueError("fidelity needs at least one measured Program that has a price (got none)")

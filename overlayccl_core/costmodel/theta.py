@@ -21,7 +21,8 @@ class Status(StrEnum):
 class Coefficient:
     """One column's cost in its unit, with the 95% bootstrap interval; no value if it is unidentified.
 
-    programs: number of fitted Programs with the column.
+    Attributes:
+        programs: Number of fitted Programs with the column.
     """
 
     column: Column
@@ -42,8 +43,9 @@ class Coefficient:
 class Theta:
     """All coefficients of a deployment, and the spread of predictions.
 
-    residual_low, residual_high: the 10% and 90% quantiles of measured / predicted, each Program predicted by a fit
-    without it.
+    Attributes:
+        residual_low, residual_high: The 10% and 90% quantiles of measured / predicted, over Programs that were not
+            in the fit that predicted them.
     """
 
     coefficients: tuple[Coefficient, ...]
@@ -57,7 +59,7 @@ class Theta:
         return {c.column: c.value for c in self.coefficients if c.value is not None}
 
     def missing(self, counted: Features) -> tuple[str, ...]:
-        """Return the columns a Program needs but without a value here (optional ones are never needed)."""
+        """Return the columns a Program needs that have no value here (optional ones are never needed)."""
         known = self.values
         return tuple(sorted(c.name for c in counted if c not in known and c.increment is Increment.NONE))
 

@@ -1,4 +1,4 @@
-"""Rule deploy: the modules still standing after all launches are published."""
+"""Rule deploy: the standing modules are published, after all launches."""
 
 from overlayccl_core.rule import PlugIns, Rule
 

@@ -1,4 +1,4 @@
-"""Rule trial: a language model's sketches, run once."""
+"""Rule trial: a language model's proven sketches, run once."""
 
 from overlayccl_core.rule import LAUNCH_S, RANKS, Budget, Rule
 

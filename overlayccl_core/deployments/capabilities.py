@@ -22,8 +22,12 @@ CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of the library. operation: spelled by `operation_name`. payload_bytes: on one rank, at the larger
-    side."""
+    """A call of the library.
+
+    Attributes:
+        operation: Its name by `operation_name`.
+        payload_bytes: Bytes on one rank, at the larger side.
+    """
 
     operation: str
     shape: Shape
@@ -171,8 +175,11 @@ def permute_shapes(ranks: int) -> dict[Pattern, Shape]:
 
 @lru_cache(maxsize=4096)
 def permute_shape(sources: tuple[int, ...], groups: int = 1, *, strided: bool = False) -> Shape:
-    """Return the shape of a permute, run by so many groups of ranks at once; `sources` are the node's, in one
-    group."""
+    """Return the shape of a permute by so many groups of ranks at once.
+
+    Args:
+        sources: The sources of the node, in one group.
+    """
     ranks, step = len(sources) * groups, groups if strided else 1
     far = {(r - source) * step % ranks for r, source in enumerate(sources) if source >= 0}
     shapes = permute_shapes(ranks)

@@ -127,7 +127,7 @@ def _chain(program: Program, call_us: Callable[[Call], float]) -> float:
 
 
 def _busiest_bytes(program: Program) -> float:
-    """Return the fewest bytes the rank with the most to send must send."""
+    """Return the bytes the busiest rank must send at least."""
     sent = np.zeros(program.problem.ranks)
     for call in program.collectives:
         sent[_senders(call)] += wire_bytes(call)

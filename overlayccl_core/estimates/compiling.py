@@ -70,7 +70,7 @@ def of_known(programs: Iterable[Program], figures: Published) -> Span:
 
 
 def of_unknown(programs: Span, developer: Program, figures: Published) -> Span:
-    """Return the seconds of so many Programs of a Case, not yet found, judged by the developer's.
+    """Return the seconds of so many Programs of a Case not found yet, estimated from the developer's.
 
     At least: one graph each, with the developer's smallest payload. At most: the developer's graphs, or one graph
     with all of its payloads in one, whichever takes longer.

@@ -1,4 +1,4 @@
-"""Demands of a run before its start: jobs, launches, seconds and nodes, by rule.
+"""What a run will ask for, before anything is started: jobs, launches, seconds and nodes, by rule.
 
 The finds of the search are unknown, so figures depending on them are spans.
 """
@@ -51,8 +51,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run before its start. models: those to train. figures, limits: published compile times, and published
-    refusals of calls. searches: all rounds of the configured searches (`search.proposer.rounds`)."""
+    """A run that has not begun.
+
+    Attributes:
+        models: Models to train.
+        figures: Published compile times.
+        limits: Calls published as refused.
+        searches: All rounds of the configured searches (`search.proposer.rounds`).
+    """
 
     deployment: Deployment
     settings: Settings

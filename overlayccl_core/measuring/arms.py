@@ -18,7 +18,7 @@ class ArmName(StrEnum):
     BEST_KNOWN_WAY = "best_known_way"  # the library's fastest strategy in the bench, also written by people
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
-    FINALIST_OVERLAP = "finalist_overlap"  # the fastest with overlap: a bench has nothing to hide it behind
+    FINALIST_OVERLAP = "finalist_overlap"  # the fastest with calls to hide: a bench has no computation
     DEPLOYED = "deployed"  # the chosen file itself
 
 
@@ -54,7 +54,7 @@ def only_problem(arm: str) -> str | None:
 
 
 def arms_of(problems: Collection[str]) -> tuple[str, ...]:
-    """Return the arms of a step with sites of these Problems, plainest first; each of several also changes alone."""
+    """Return the arms of a step with sites of these Problems, plainest first; several also change alone."""
     alone = map(only_arm, sorted(problems)) if len(problems) > 1 else ()
     return (*NEEDS_NO_SEARCH, *alone, *FINALISTS)
 

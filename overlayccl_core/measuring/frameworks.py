@@ -29,9 +29,12 @@ class Framework(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkArm:
-    """A setting of a framework. words: its name for people; settings: arguments of its step.
+    """A setting of a framework.
 
-    least_microbatches: with fewer it equals another arm, or cannot run.
+    Attributes:
+        words: Its name for people.
+        settings: Arguments of the framework's step.
+        least_microbatches: With fewer it equals another arm, or cannot run.
     """
 
     name: str

@@ -14,8 +14,10 @@ from overlayccl_core.measuring.statistics import Estimate, Ratio
 class Measurement:
     """All samples of one Program: [launch] -> us, one a round.
 
-    oversubscribed: true of some launch. disturbed_launches: others took too much of their CPU. fingerprint: of
-    host, libraries, ranks and environment.
+    Attributes:
+        oversubscribed: Whether some launch was.
+        disturbed_launches: Launches in which others took too much of the CPU.
+        fingerprint: Of host, libraries, ranks and environment.
     """
 
     program: str

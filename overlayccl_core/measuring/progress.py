@@ -7,8 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`done` of `total` units of a phase. left_s: seconds to its end, if the work knows better than by its pace so
-    far."""
+    """`done` of `total` units of a phase. left_s: seconds to its end, if known better than from its pace so far."""
 
     phase: str
     unit: str = ""  # round, launch, ...; empty: nothing is counted (yet)
@@ -44,7 +43,12 @@ def part_of(progress: Callable[[str], None], name: str) -> Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOfMany:
-    """A listener for one of many pieces of work with equally many rounds: these count among those of all."""
+    """A listener for one of many pieces of work with equally many rounds: these count among those of all.
+
+    Attributes:
+        before: Rounds of the pieces before it.
+        total: Rounds of all pieces.
+    """
 
     progress: Callable[[str], None]
     name: str

@@ -175,8 +175,10 @@ def paired_ratio(
 
     Both sides of a launch are samples of the same rounds. The value is the median over launches. From 3 launches on
     the interval is Student's, of the logarithms of their ratios. With fewer it is a bootstrap over rounds, widened
-    for another launch and by the ratio of each launch; there is none below 6 rounds. ValueError if the sides differ
-    in rounds.
+    for another launch, and holds the ratio of each launch; below 6 rounds there is none.
+
+    Raises:
+        ValueError: The sides differ in rounds, or there is no launch.
     """
     sides = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in launches]
     if not sides or any(len(a) != len(b) or len(a) == 0 for a, b in sides):

@@ -249,7 +249,7 @@ def _arithmetic(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
 
 
 def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
-    """Boundaries alone, and between unlike graphs: equal ones compile to one, and a device keeps few of them."""
+    """Boundaries alone, and between unlike graphs: equal ones compile to one, and a device may keep only few."""
     for boundaries in (0, 4, 16):
         probe = new()
         x = probe.read(2**8)

@@ -66,8 +66,10 @@ def seconds_of(row: Mapping[str, Any]) -> float:
 def theta_of(timed: Iterable[Timed], section: FitSection, *, bootstraps: int | None = None) -> Theta | None:
     """Fit the cost model of some probes; None if they are too few.
 
-    Random Programs judge its optional columns, as in the fit of a run; if they are too few, all do. bootstraps: for
-    intervals; None: as configured.
+    Random Programs judge its optional columns, as in the fit of a run; if they are too few, all do.
+
+    Args:
+        bootstraps: Number of them, for intervals; None: as configured.
     """
     settings = FitSettings(
         ridge=section.ridge, bootstraps=bootstraps or section.bootstraps, seed=section.seed
@@ -137,7 +139,10 @@ def judged(theta: Theta | None, heldout: Sequence[Timed], wanted: Set[Column]) -
     """Judge a cost model by Programs outside its fit; None prices nothing.
 
     Errors are |ln(predicted / measured)| over all Programs. A Program without a price has the largest error, so
-    pricing easy ones alone does not help a model. wanted: columns in need of a value.
+    pricing easy ones alone does not help a model.
+
+    Args:
+        wanted: Columns in need of a value.
     """
     prices = [None if theta is None else price_features(one.features, theta).us for one in heldout]
     errors = np.array(

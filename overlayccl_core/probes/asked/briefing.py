@@ -19,7 +19,12 @@ TERMS = list(Term)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Briefing:
-    """Facts for the prompts. wanted: columns of the cost model to tell apart. rounds: of each probe."""
+    """Facts for the prompts.
+
+    Attributes:
+        wanted: Columns of the cost model to tell apart.
+        rounds: Rounds of each probe.
+    """
 
     place: Place
     capabilities: Capabilities

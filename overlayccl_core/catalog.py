@@ -104,8 +104,10 @@ def in_direction(case: Case, direction: Direction) -> Problem:
 
 
 def developer_program(problem: Problem) -> Program:
-    """Return the Program practitioners write for a library that can do everything; for a backward, its simplified
-    transpose, or (not linear) the library's own."""
+    """Return the Program practitioners write for a library that can do everything.
+
+    For a backward, its simplified transpose, or (not linear) the library's own.
+    """
     library = library_source(problem.case.problem)
     if problem.direction is Direction.BACKWARD and not problem.linear:
         return trace_source(library, read_library(library, BACKWARD).developers[0], problem)

@@ -71,9 +71,7 @@ class Sources:
         h = hashlib.sha256()
         files = [self._files[path] for path in self.closure(stage, *plugins)]
         told = tuple(place for file in files for place in TOLD.get(file.below, ()))
-        for file in sorted(
-            files, key=lambda file: Path(file.below)
-        ):  # independent of the folders of plug-ins
+        for file in sorted(files, key=lambda file: Path(file.below)):  # wherever plug-ins lie
             identity = f"{file.identity} {file.said}" if file.below.startswith(told) else file.identity
             h.update(f"{file.below} {identity}\n".encode())
         return h.hexdigest()[:16]
@@ -139,8 +137,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file. below: its place, hashed with its identity. said: digest of its docstrings. needs: files it makes
-    count, too."""
+    """A file: its place, hashed with its identity; digest of its docstrings; files it makes count, too."""
 
     below: str
     identity: str

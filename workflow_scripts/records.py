@@ -92,11 +92,11 @@ def tell_jobs(why: str) -> None:
 
 
 def unrecorded(results: Path) -> str:
-    """Name tables without Snakemake's records, with the mend; empty: none. Snakemake would keep them, whatever
-    their origin.
+    """Name tables without Snakemake's records, with the mend; empty: none.
 
-    A table of an interrupted job is made again. Other files in the tree do not count. A table copied over another
-    one does not belong to the record here: its sidecar has other times.
+    Snakemake would keep such a table, whatever its origin. A table of an interrupted job is made again. Other files
+    in the tree do not count. A table copied over another one does not belong to the record here: its sidecar has
+    other times.
     """
     tables = [table for table in sorted(results.rglob("*.parquet")) if is_table(table.relative_to(results))]
     unknown = [table for table in tables if not (records.is_incomplete(table) or _is_of_its_record(table))]

@@ -22,8 +22,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """A candidate of a search, and the place of its find; `source_of` returns the source at the start of its
-    recipe."""
+    """A candidate found by a search, with its place. source_of: returns the source its recipe begins with."""
 
     name: str
     case: Case

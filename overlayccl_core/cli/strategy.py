@@ -174,8 +174,7 @@ def _of_file(text: str) -> Strategy:
 
 
 def _replayed(found: finds.Find, problem: Problem) -> Program:
-    """Replay a find. NotApplicable if its steps do nothing at another Case; ValueError for another Program at its
-    own."""
+    """Replay a find. NotApplicable if its steps do nothing at another Case; ValueError if its Program changed."""
     try:
         program = replay(found.recipe, problem, found.source_of, trace_confined)
     except DoesNotApply as error:

@@ -9,8 +9,7 @@ from overlayccl_core.report.terms import Priced, term_names
 
 
 def terms_table(title: str | None, parts: Sequence[tuple[str, Priced]]) -> Table:
-    """Return a table of (label, Program) parts: the first beside at most two others, as 80 columns hold them. Times
-    in ms."""
+    """Return a table of (label, Program) parts, at most three, as 80 columns hold them. Times in ms."""
     table = plain_table(title)
     table.caption = "\n".join(f" {label}: {one.name}" for label, one in parts)
     table.caption_justify, table.caption_style = "left", ""

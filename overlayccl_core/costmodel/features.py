@@ -41,8 +41,11 @@ class Term(StrEnum):
 
 
 class Increment(StrEnum):
-    """Sets of optional columns: a network card's extra for ranks sharing it, and an extra for the earlier ones in a
-    run of collectives in flight."""
+    """Sets of optional columns.
+
+    They add the cost of a network card shared by ranks, and an extra for the earlier ones in a run of collectives
+    in flight.
+    """
 
     NONE = ""
     NETWORK_CARD = "network_card"
@@ -71,8 +74,7 @@ Features = Mapping[Column, float]
 
 
 def features(program: Program) -> Features:
-    """Return the features of a Program without zeros; a function of its steps as they run, and of the ranks on a
-    node."""
+    """Return the nonzero features of a Program, from its steps as they run and the ranks on a node."""
     per_node = program.problem.case.ranks_per_node
     counts = _Counts()
     started = False  # a collective, since the last wait

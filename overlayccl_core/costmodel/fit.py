@@ -1,4 +1,5 @@
-"""Fit of theta: non-negative least squares on relative errors, and the limits of the probes.
+"""Fit of theta: non-negative least squares on relative errors, with a test for columns the probes cannot tell
+apart.
 
 Rows are weighted by 1 / time, so a probe of 50 us counts as much as one of 50 ms: first by the measured time, then
 by the predicted one (iteratively reweighted least squares). Weights with noise would favour rows short by chance,
@@ -30,8 +31,10 @@ BETTER = 0.97  # an increment must lower the cross-validated error to this part 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitSettings:
-    """Settings of a fit. ridge: of the scaled problem. bootstraps: for theta's intervals. folds: of the
-    cross-validation."""
+    """Settings of a fit.
+
+    ridge: of the scaled problem. bootstraps: for theta's intervals. folds: of the cross-validation.
+    """
 
     ridge: float = 0.02
     bootstraps: int = 200
@@ -48,8 +51,8 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A timed Program. judges: its cross-validated residual counts. Mixed Programs judge; structured probes are
-    never run for their own sake."""
+    """A timed Program. judges: its cross-validated residual counts, as of mixed Programs; structured probes are not
+    run for their own sake."""
 
     features: Features
     time_us: float
@@ -158,8 +161,7 @@ class _System:
 def _increments_that_help(
     observations: Sequence[Observation], settings: FitSettings
 ) -> tuple[Increment, ...]:
-    """Take sets of optional columns one after another, each if it lowers the cross-validated error and the probes
-    can tell it from the others."""
+    """Take the optional sets of columns that lower the cross-validated error, if the probes tell them apart."""
     kept: tuple[Increment, ...] = ()
     system = _System(observations, kept, settings.ridge)
     best, unidentified = system.error(settings), int((~system.told_apart()).sum())
@@ -200,8 +202,7 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
 def errors_without_terms(
     observations: Sequence[Observation], settings: FitSettings
 ) -> dict[Term | None, float]:
-    """Return the cross-validated median relative error of the whole model (None) and of the model without each
-    term.
+    """Return the cross-validated median relative error of the whole model (None), and without each term.
 
     Without amortization, collectives started while others are outstanding cost as much as alone.
     """

@@ -1,4 +1,4 @@
-"""Rule weigh_probes: cost models of the chosen probes, and of the sweep."""
+"""Rule weigh_probes: cost models of chosen probes, and of the sweep."""
 
 from overlayccl_core.rule import Rule
 

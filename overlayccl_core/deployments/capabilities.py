@@ -195,7 +195,6 @@ def shape_text(shape: Shape) -> str:
 
 
 def operation_name(call: Sequence[Node]) -> str:
-    """Return a call's name in the capabilities table: `all_reduce`, with `_coalesced` for several collectives, and
-    `_max` for a reduction by maximum."""
+    """Return a call's name in the table: `all_reduce`; several collectives add `_coalesced`, a maximum `_max`."""
     reduction = getattr(call[0].attr, "reduction", Reduction.SUM)
     return call_name(call) + ("_max" if reduction is Reduction.MAX else "")

@@ -139,8 +139,7 @@ def repeat_error(batch: Iterable[ArrayLike]) -> float:
 
 
 def repeat_error_between(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> float:
-    """Return the same of a launch, from two launches of the same Programs in the same order: their difference over
-    the root of 2."""
+    """Return the same for two launches of the same Programs, in one order: their difference over the root of 2."""
     pairs = zip(first, second, strict=True)
     differences = [relative_difference(estimate(a).value, estimate(b).value) for a, b in pairs]
     return float(np.median(differences) / np.sqrt(2))

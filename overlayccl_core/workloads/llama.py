@@ -179,10 +179,10 @@ class Model(Sizes, models.Model):
         return self.changed(corpus=folder or self.corpus, tokenizer=tokenizer or self.tokenizer)
 
     def check(self, ranks: int) -> None:
-        """Check the ranks. Tensor parallel: they divide heads and hidden. Sharded: a block's rows. Pipeline: they
-        are even.
+        """Check ranks and text.
 
-        Check the text, too: the corpus has enough for a batch; the tokenizer's tokens are among the model's.
+        Tensor parallel: ranks divide heads and hidden. Sharded: a block's rows. Pipeline: they are even. The corpus
+        has enough for a batch; the tokenizer's tokens are among the model's.
         """
         self._check_text()
         if self.parallelism is Parallelism.PIPELINE and ranks % STAGES:
@@ -218,12 +218,12 @@ class Model(Sizes, models.Model):
             tokens.check(Path(self.corpus), Path(self.tokenizer), self.batch, self.sequence, self.vocabulary)
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Return the sites. Tensor parallel: two sums a block, microbatch and direction, of a parallel block one.
-        Data parallel: one mean a parameter. Pipeline: the hand-over between stages; with several pipelines, the
-        means of their gradients.
+        """Return the sites of a step.
 
-        Sharded: each block gathered for the forward and the backward pass of each microbatch, its gradients summed
-        and handed out; embedding, norm and head as in data parallel.
+        Tensor parallel: two sums a block, microbatch and direction, of a parallel block one. Data parallel: one
+        mean a parameter. Pipeline: the hand-over between stages; with several pipelines, the means of their
+        gradients. Sharded: each block gathered for the forward and the backward pass of each microbatch, its
+        gradients summed and handed out; embedding, norm and head as in data parallel.
         """
         if self.parallelism is Parallelism.PIPELINE:
             return self._pipeline_sites(microbatches, ranks)
@@ -256,7 +256,7 @@ class Model(Sizes, models.Model):
         return (scatter, gradients, regather, gather)
 
     def work(self, microbatches: int, ranks: int) -> Work:
-        """Return the work in float32. Tensor parallel ranks share the blocks alone: each computes the head."""
+        """Return the work, in float32. Tensor parallel ranks share the blocks alone: each computes the head."""
         sizes = {name: prod(shape) for name, shape in self.parameter_sizes()}
         shared = {name: n for name, n in sizes.items() if name.startswith("blocks.") and "norm" not in name}
         whole = sum(sizes.values()) - sum(shared.values())
@@ -301,8 +301,7 @@ class Model(Sizes, models.Model):
         )
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Return each rank's replica. Tensor parallel: one. Pipeline: one of rank r and rank r + ranks / 2. Else
-        one a rank."""
+        """Tensor parallel: one. Pipeline: one of rank r and rank r + ranks / 2. Else one a rank."""
         if self.parallelism is Parallelism.PIPELINE:
             return tuple(rank % (ranks // STAGES) for rank in range(ranks))
         return (0,) * ranks if self.parallelism is Parallelism.TENSOR else tuple(range(ranks))

@@ -65,9 +65,12 @@ class Model(llama.Sizes, models.Model):
             )
 
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Return the sites: sums of the blocks, two a block and direction, and one more of the head's input in the
-        backward pass; the mean of the gradients over replicas; the hand-over between stages; the loss of each
-        microbatch over the vocabulary."""
+        """Return the sites of a step.
+
+        Sums of the blocks, two a block and direction, and one more of the head's input in the backward pass; the
+        mean of the gradients over replicas; the hand-over between stages; the loss of each microbatch over the
+        vocabulary.
+        """
         shape = [self.batch // microbatches, self.sequence, self.width]
         blocks = self.layers // self.stages
         within = {"ranks": self.tensor, "dtype": self.dtype.value}
@@ -92,8 +95,7 @@ class Model(llama.Sizes, models.Model):
         return (*found, *losses)
 
     def held(self) -> tuple[tuple[int, ...], ...]:
-        """Return for each stage the elements of every parameter on one of its ranks, in the order of the forward
-        pass."""
+        """Return for each stage the elements of each parameter on one of its ranks, in forward order."""
         replicated = ("embedding", "norm")
         sizes = {
             name: prod(shape) // (1 if len(shape) == 1 or name in replicated else self.tensor)
@@ -107,15 +109,15 @@ class Model(llama.Sizes, models.Model):
         return tuple(map(tuple, held))
 
     def averaged(self) -> tuple[int, ...]:
-        """Return the elements of the tensors averaged over replicas: of two stages, the larger one of each."""
+        """Return the elements of the averaged tensors: of two stages, the larger one of each."""
         return tuple(map(max, zip_longest(*self.held(), fillvalue=0)))
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Return each rank's replica: consecutive ranks share one."""
+        """Consecutive ranks share a replica."""
         return tuple(rank // self.replica_ranks for rank in range(ranks))
 
     def work(self, microbatches: int, ranks: int) -> Work:
-        """Return the work of a step; nothing is computed twice."""
+        """Nothing is computed twice."""
         return Work(
             dtype=self.dtype,
             rank_parameters=max(map(sum, self.held())),

@@ -120,12 +120,11 @@ class Model(Sizes, models.Model):
         )
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """Return each rank's replica: each rank has texts of its own."""
+        """Each rank has texts of its own."""
         return tuple(range(ranks))
 
     def work(self, microbatches: int, ranks: int) -> Work:
-        """Return the work of a step. An expert computes all rows of its capacity, filled or not. Counted as in
-        `llama.Sizes.flops_of_text`."""
+        """An expert computes all rows of its capacity, filled or not. Counted as in `llama.Sizes.flops_of_text`."""
         sizes = self.parameter_sizes()
         tokens = self.batch * self.sequence * ranks
         dense = sum(prod(shape) for name, shape in sizes if len(shape) == 2 and name != "embedding")
@@ -143,5 +142,5 @@ class Model(Sizes, models.Model):
 
 
 def _spread(name: str) -> bool:
-    """Return whether a parameter is spread over the ranks."""
+    """Whether a parameter is spread over the ranks."""
     return name == "head" or name.endswith((".gate_up", ".down"))

@@ -218,8 +218,8 @@ class Chooser:
                 self.ended = f"{self._failures} launches failed, the last: {error}"
 
     def _heard(self, call: ToolCall, probe: Probe, known: set[str]) -> tuple[TurnOutcome, str]:
-        """Return a probe's outcome and the text for the model. A failure's details stay here: they may name hosts
-        and paths."""
+        """Return a probe's outcome and the model's text. A failure's reason stays here: it may name hosts and
+        paths."""
         program = probe.program.digest
         if program in self._failed:
             outcome, message = TurnOutcome.FAILED, self._failed[program]

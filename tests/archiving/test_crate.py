@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.archiving import crate
+from overlayccl_core.archiving import crate as manifests
 from overlayccl_core.archiving.crate import NAME, crate_of, held
 from overlayccl_core.archiving.jobs import Job
 from overlayccl_core.archiving.manifest import Manifest
@@ -104,8 +104,8 @@ def test_it_is_a_function_of_what_is_given() -> None:
 
 def test_without_the_library_of_manifests_its_mend_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rocrate.model", None)
-    crate._rocrate.cache_clear()
+    manifests._rocrate.cache_clear()
     with pytest.raises(ValueError, match=r"needs rocrate, .* pip install 'overlayccl\[archive\]'"):
-        crate._rocrate()
+        manifests._rocrate()
     monkeypatch.undo()
-    assert crate._rocrate().ROCrate
+    assert manifests._rocrate().ROCrate

@@ -77,7 +77,7 @@ class Desk:
         """Ask, yield the sketch of the answer, and repair it as often as the search allows.
 
         Returns:
-            The draft; None if the sketch stays wrong or cannot run.
+            The draft; None if the sketch stays wrong or cannot run, or an answer is missing.
 
         Raises:
             NoAnswer: Further questions are in vain.

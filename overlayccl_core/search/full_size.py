@@ -25,7 +25,7 @@ class FullSize:
         families: Number of cheapest families to replay, however dear.
         has_time: Whether to go on.
         sketches: Possible beginnings of recipes; each is traced and proven anew, as its source may depend on the
-            size.
+            Case's size.
     """
 
     small: Archive

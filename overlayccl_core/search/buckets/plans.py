@@ -1,8 +1,8 @@
 """Plans of gradient buckets: exact dynamic programming over buckets in the order of readiness.
 
-One link: a bucket starts when its last gradient is ready and the bucket before it is through, `end(b) =
-max(ready(b), end(b - 1)) + cost(b)`. `end` never falls when an earlier end rises, so the best end of every prefix
-is enough to know: O(T^2) for T tensors. Beside the best plan: the common rules.
+One link: a bucket starts when its last gradient is ready and the bucket before it is through,
+`end(b) = max(ready(b), end(b - 1)) + cost(b)`. `end` never falls when an earlier end rises, so the best end of
+every prefix is enough to know: O(T^2) for T tensors. Beside the best plan: the common rules.
 """
 
 from collections.abc import Iterator, Sequence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 REQUIRES = ("optuna",)
 NO_RULE = "none"
-DRAWS = 200  # of recipes without a step, in a row, end the search
+DRAWS = 200  # the search ends after so many recipes in a row without a step
 
 
 class Search(DrawnSearch):

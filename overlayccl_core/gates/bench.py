@@ -1,4 +1,4 @@
-"""Bench: can the measured time be true? A module is fast if it skips work."""
+"""Bench: can the measured time be true? A module that skips work is fast."""
 
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
@@ -23,7 +23,7 @@ FAILED = {
 
 
 def failed(status: JobStatus, message: str, floor_us: float) -> Verdict:
-    """Return the fail of a candidate without a time: its job failed on the ranks."""
+    """Return the Verdict on a candidate whose job failed on the ranks."""
     return Verdict(
         gate=Gate.BENCH,
         outcome=Outcome.FAIL,

@@ -30,7 +30,7 @@ def components(program: Program, reference: Program) -> list[AtomPair]:
 
 
 def form_of(pair: AtomPair, problem: Problem) -> object:
-    """Return a key, equal for pairs with other port names only: a proof of one holds for both."""
+    """Return a key, equal for pairs that differ in port names only: a proof of one holds for both."""
     shape = _shape_of([*pair.outputs.values(), *pair.wanted.values()])
     outputs = tuple((_counts(pair.valid_outputs, p), problem.outputs[p].placement) for p in pair.outputs)
     inputs = tuple(_counts(pair.valid_inputs, p) for p in pair.inputs)

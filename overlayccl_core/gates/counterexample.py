@@ -1,6 +1,6 @@
-"""A counterexample in the author's terms: rank, index, expected, got, and the first operation with a difference.
+"""A counterexample in the author's terms: rank, index, expected, got, and the first operation that differs.
 
-Expected and got are linear forms: the sum of factors times input elements of ranks that gives the element.
+Expected and got are linear forms: sums of input elements of ranks, each with a factor.
 """
 
 from collections.abc import Iterator

@@ -96,7 +96,7 @@ def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numer
 
 
 def _with_samples(pair: AtomPair, problem: Problem) -> AtomPair:
-    """Widen the component to enough elements an atom for a meaningful rms of each output."""
+    """Widen the component to enough elements per atom for a meaningful rms of each output."""
     smallest = min(x.size for x in pair.outputs.values())
     lanes = min(-(-SAMPLES // smallest), max(1, MAX_SAMPLED_WORDS // (pair.largest * problem.ranks)))
     return pair if lanes == 1 else pair.widened(lanes)

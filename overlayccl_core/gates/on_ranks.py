@@ -126,7 +126,7 @@ def wrong_values(
 def wrong_of(
     small: Small, allowed: float, inputs: Values, outputs: Values, bits: Bits, equal: Meaning | None = None
 ) -> str:
-    """Do the same for a small form.
+    """Do what `wrong_values` does, for a small form.
 
     Args:
         outputs: port -> one copy of the small values, as sent by the ranks.

@@ -71,7 +71,7 @@ class Small:
 
 
 def one_atom(problem: Problem) -> Small:
-    """Return the inputs for ranks if the Program cannot be evaluated here: each port is one atom."""
+    """Return a small form of a Program that cannot be evaluated here: each port is one atom."""
 
     def tiles(ports: Mapping[Port, PortSpec]) -> dict[Port, Tiles]:
         return {

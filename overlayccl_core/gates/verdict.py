@@ -7,7 +7,7 @@ EvidenceValue = int | float | str
 
 
 class Gate(StrEnum):
-    """The gates, in the order of a Program's way through them."""
+    """The gates, in the order in which a Program passes them."""
 
     LEGALITY = "legality"
     EQUIVALENCE = "equivalence"
@@ -26,7 +26,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reason of an outcome, as a code for programs."""
+    """Reason of an outcome, as a code that programs compare."""
 
     OK = "ok"
     NOT_IN_LANGUAGE = "not_in_language"  # does not parse, trace, or make a Program
@@ -60,7 +60,7 @@ class Reason(StrEnum):
 
 
 class Check(StrEnum):
-    """The checks of the gates. All of them run, except in tests of their effect."""
+    """Checks of the gates. All of them run, except in tests that show what each one stops."""
 
     ORDER = "order"
     LINEAR = "linear"

@@ -107,8 +107,8 @@ def _tokenizer(file: Path) -> Any:
     text = _bytes(file)
     if find_spec(LIBRARY) is None:
         raise ValueError(
-            f"tokenizer: {file} is read by the package {LIBRARY}, which this Python does not have: install it "
-            "there (envs/ has its version), or leave tokenizer out"
+            f"tokenizer: {file} is read by the package {LIBRARY}, which this Python does not have: pip install "
+            "'overlayccl[tokenizers]', or leave tokenizer out"
         )
     from tokenizers import Tokenizer
 

@@ -96,7 +96,7 @@ def proposer(search: Search) -> Tpe:
     except ModuleNotFoundError:
         raise ValueError(
             f"search {search.name}: proposer tpe needs optuna, which this Python does not have: `make env` "
-            "installs it; or leave this search out"
+            "installs it, and so does pip install 'overlayccl[tpe]'; or leave this search out"
         ) from None
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)

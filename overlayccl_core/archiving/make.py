@@ -14,7 +14,7 @@ from overlayccl_core.tables.sidecar import sha256_of
 
 SUMS = "sha256sums.txt"
 HOW = "HOW-TO-CHECK.md"
-ADDED = (manifest.NAME, HOW, crate.NAME, SUMS)  # files added to those of the tree and the project
+ADDED = (manifest.NAME, HOW, crate.NAME, SUMS)  # files besides the tree and the project
 
 
 def make(tree: Path, target: Path, about: Manifest, root: Path = Path()) -> str:

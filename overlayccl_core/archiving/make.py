@@ -18,7 +18,7 @@ ADDED = (manifest.NAME, HOW, crate.NAME, SUMS)  # files besides the tree and the
 
 
 def make(tree: Path, target: Path, about: Manifest, root: Path = Path()) -> str:
-    """Write the archive of `results/<tree>`, and return a line about it. ValueError: a secret in it, or no records."""
+    """Write the archive of `results/<tree>`; return a line about it. ValueError: a secret in it, or no records."""
     content = content_of(tree, root)
     jobs = jobs_in(content, root, about)
     whole = with_manifest(content, jobs, about)

@@ -1,4 +1,4 @@
-"""Agreement within measured tables: equal lengths, and equal counts of an arm in all of them."""
+"""Agreement of measured tables: equal lengths in a row, equal counts of an arm everywhere, and one machine."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

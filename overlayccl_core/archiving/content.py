@@ -1,4 +1,4 @@
-"""Content of an archive: the results tree, the record of each file, and the code behind it."""
+"""Content of an archive: the results tree, the record of each file, and the code that made it."""
 
 from pathlib import Path
 

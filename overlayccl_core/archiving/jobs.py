@@ -1,4 +1,4 @@
-"""The jobs behind a results tree, from Snakemake's record of each file."""
+"""The jobs that made a results tree, from Snakemake's record of each file."""
 
 import re
 from collections.abc import Iterable

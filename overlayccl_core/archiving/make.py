@@ -39,7 +39,7 @@ def when(jobs: list[Job]) -> int:
 
 
 def jobs_in(content: Mapping[str, object], root: Path, about: Manifest) -> list[Job]:
-    """Return the jobs behind the files of the tree."""
+    """Return the jobs that made the files of the tree."""
     files = (name for name in content if Path(name).is_relative_to(Path(RESULTS, about.tree)))
     return jobs_of(root, files, about.measuring, about.nodes)
 

@@ -37,8 +37,9 @@ class Manifest:
         machine: Fingerprint of its measurements.
         commit: Git commit, or empty without git.
         clean: Whether nothing was changed since the commit.
-        measuring: Rules with all nodes to themselves; `nodes` is their number.
-        version, snakemake: Of the packages.
+        measuring: Rules with all nodes to themselves.
+        nodes: Number of these nodes.
+        version, snakemake: Versions of the packages.
         zstandard: Version of the compression library.
     """
 

@@ -18,7 +18,7 @@ def launches(
 ) -> Iterator[Odd]:
     """Check a model's rows: every arm in every launch, for every purpose, with an allowed number of steps.
 
-    An arm may fail in the repeat of a disturbed launch although the first try is kept: its rows there are optional.
+    If an arm fails in the repeat of a disturbed launch, the first try may be kept: its rows there are optional.
     """
     failed = {_arm(row): row["launch"] for row in rows if row["status"] != JobStatus.TRAINED}
     ran = [row for row in rows if row["status"] == JobStatus.TRAINED]

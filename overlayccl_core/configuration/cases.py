@@ -175,7 +175,7 @@ def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bo
 
 
 def workload_named(problem: str, entry: Mapping[str, Any]) -> str | None:
-    """Return the workload behind an entry's parameter sizes; None if it has none, or its Problem takes none."""
+    """Return the workload whose parameter sizes an entry takes; None if it takes none."""
     named = entry.get("model") if issubclass(catalog.plug_in(problem).Entry, OfTensors) else None
     return None if named is None else str(named)
 

@@ -77,7 +77,7 @@ class Fields(BaseModel):
 
 
 class OfTensors(Fields):
-    """A Problem's entry with `sizes`, or in their place `model` (a workload) and the fields behind its sizes."""
+    """A Problem's entry with `sizes`, or instead `model` (a workload) and the fields that determine its sizes."""
 
     sizes: tuple[Count, ...] = Field(
         default=(),

@@ -1,7 +1,7 @@
-"""A training model: a file in config/models, typed by its workload, the file in workloads/ for its kind of step.
+"""A training model: a file in config/models, typed by its workload, which tells what its ranks do together.
 
 `Model` has the fields common to all models. A file workloads/<workload>.py derives two classes: `Sizes`, with the
-fields behind parameter sizes, and `Model`, with all fields (workloads/README.md).
+fields that determine parameter sizes, and `Model`, with all fields (workloads/README.md).
 """
 
 import json
@@ -77,7 +77,7 @@ class Work:
 
 
 class Sizes(Fields, ABC):
-    """The fields behind the sizes of a model's parameters."""
+    """The fields that determine the sizes of a model's parameters."""
 
     @abstractmethod
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
@@ -138,7 +138,7 @@ class Model(Sizes):
         raise ValueError(f"workload {self.workload} reads no text: leave corpus and tokenizer out")
 
     def identity(self) -> str:
-        """Return everything behind the training as JSON: the fields, and a digest of the files read."""
+        """Return as JSON all that decides the training: the fields, and a digest of the files read."""
         return json.dumps([self.to_json(), self.data_digest()])
 
     def work(self, microbatches: int, ranks: int) -> Work | None:

@@ -58,7 +58,7 @@ def rows_of(decided: ProblemChoice) -> list[Row]:
 
 
 def held(decided: ProblemChoice, placed: Mapping[Place, str]) -> dict[Place, Row]:
-    """Return (case, direction) -> the row for the file there; no entry if the framework's own is kept.
+    """Return (case, direction) -> the row for the file there; no entry if the framework's own way is kept.
 
     placed: arms in place of the chosen ones (`standing.placed`).
     """

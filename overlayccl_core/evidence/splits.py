@@ -119,7 +119,7 @@ def chosen_split(chosen: Mapping[int, str], trained: Sequence[Split]) -> Split |
 
 
 def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
-    """Return the arms without a search, with other Programs and at most the deployed arm's memory (+1%)."""
+    """Return other arms that need no search, with other Programs and at most the deployed arm's memory (+1%)."""
     return [
         one
         for one in splits

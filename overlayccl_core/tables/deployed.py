@@ -33,8 +33,8 @@ class Part(StrEnum):
 class Use(StrEnum):
     """What to use at a Case."""
 
-    FOUND = "found"  # the module in deploy/, found by a search
-    KNOWN = "known"  # the module in deploy/, written by people
+    FOUND = "found"  # the module in deploy/: a find of a search
+    KNOWN = "known"  # the module in deploy/: a known way
     FRAMEWORK = "framework"  # the framework's own: no file in deploy/ has the Case
 
 

@@ -1,4 +1,4 @@
-"""The command to make a table, or a whole run, again: for the profile in use and the tree's deployment and preset."""
+"""The command to make a table, or a whole run, again: for the profile in use and a tree's deployment and preset."""
 
 import os
 from pathlib import Path

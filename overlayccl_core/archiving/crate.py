@@ -1,8 +1,8 @@
-"""The manifest of an archive as a Workflow Run RO-Crate: every file with its sha256, every job with what it took.
+"""The manifest of an archive as a Workflow Run RO-Crate: every file with its sha256, every job with its costs.
 
 Of the three profiles of https://www.researchobject.org/workflow-run-crate/ it is a Provenance Run Crate: the run
-(Snakemake's), a step for each rule, and what each job read, wrote, was told and needed. All of it follows from the
-files of the archive, so whoever verifies it makes it again and compares.
+(Snakemake's), a step for each rule, and each job's inputs, outputs, parameters and costs. All of it follows from
+the files of the archive, so a verifier makes it again and compares.
 """
 
 import hashlib
@@ -42,20 +42,20 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A file of the archive."""
+    """Checksum and size of a file in the archive."""
 
     sha256: str
     size: int
 
 
 def held(data: bytes) -> Held:
-    """What the manifest says of a file."""
+    """Return checksum and size of a file's bytes."""
     return Held(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
 
 
 @cache
 def _rocrate() -> SimpleNamespace:
-    """The classes of the library. ValueError where it is not installed."""
+    """Return the classes of the library. ValueError if it is not installed."""
     try:
         from rocrate.model import ComputerLanguage, ContextEntity, SoftwareApplication
         from rocrate.rocrate import ROCrate
@@ -73,7 +73,7 @@ def _rocrate() -> SimpleNamespace:
 
 
 def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> bytes:
-    """The text of `ro-crate-metadata.json`; a function of what is given alone."""
+    """Return the text of `ro-crate-metadata.json`, from the arguments alone."""
     crate = _rocrate().ROCrate(version=VERSION)
     crate.metadata.extra_terms.update(TERMS)
     root = crate.root_dataset
@@ -171,7 +171,7 @@ def _workflow(crate: Any, files: Mapping[str, Held], said: Manifest) -> Any:
 
 
 def _steps(crate: Any, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
-    """Rule -> its step. The tool of a step is the script that its command runs."""
+    """Return rule -> its step. The tool of a step is the script of its command."""
     steps, tools = {}, {}
     for position, (rule, script) in enumerate({job.rule: job.script for job in jobs}.items()):
         tool = tools[script] = crate.dereference(script)
@@ -183,7 +183,7 @@ def _steps(crate: Any, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def _action(crate: Any, job: Job, files: Mapping[str, Held]) -> Any:
-    """One job. Its node-seconds: of the nodes that it had to itself, or of the one that it ran on beside others."""
+    """Add a job. Its node-seconds count the nodes it had to itself, or the one it shared."""
     name = f"#job/{job.outputs[0]}"
     given = [file for file in job.inputs if file in files]
     told = {"code": job.code, "command": job.command, "parameters": json.dumps(job.parameters, default=repr)}
@@ -221,7 +221,7 @@ def _file(name: str, one: Held) -> dict[str, str]:
 
 
 def _id(name: str) -> str:
-    """A file's, as RO-Crate writes it."""
+    """Return a file's id in RO-Crate's notation."""
     return quote(name)
 
 

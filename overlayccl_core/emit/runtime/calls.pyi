@@ -64,7 +64,7 @@ def my_group(
     """Return the collectives' group: this rank's, of all groups of all concurrent problems."""
 
 def make_group(ranks: tuple[int, ...]) -> Group:
-    """Make the group of some global ranks, with a script's own timeout and options; timed modules use it."""
+    """Make the group of some global ranks, with a script's own timeout and options: timed modules' default."""
 
 # For deployed modules.
 def kept_group(ranks: tuple[int, ...]) -> Group:
@@ -77,7 +77,7 @@ def everybody_says(mine: Any, group: Group | None = None) -> list[Any]:
     """Return each rank's value, by rank; it can be pickled. group: of `my_group`, to ask its ranks only."""
 
 def anybody(mine: bool, group: Group, device: torch.device) -> bool:
-    """Return whether a rank of a group (of `my_group`) says so. Cheap: it comes before every call of some Cases."""
+    """Return whether a rank of a `my_group` group says so; cheaper than `everybody_says`, for use at every call."""
 
 def check_started() -> None:
     """Raise RuntimeError if this process has not met the others yet."""

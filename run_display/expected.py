@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.rule import rules
+from overlayccl_core.rule import Budget, rules
 from workflow_scripts.phases import seconds_of
 
 
@@ -60,8 +60,9 @@ class Expectations:
 
 def budget_s(rule: str, settings: Any) -> float:
     """Return a job's configured seconds, with overhead."""
-    seconds: float = rules()[rule].budget(settings, len(getattr(settings, "models", ()))).seconds
-    return seconds
+    declared = rules().get(rule)  # None: a rule of a user's own Snakefile
+    budget = declared.budget(settings, len(getattr(settings, "models", ()))) if declared else Budget()
+    return float(budget.seconds)
 
 
 def total_left_s(planned: Iterable[Planned], running: Mapping[str, float | None]) -> float:

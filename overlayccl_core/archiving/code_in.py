@@ -1,4 +1,4 @@
-"""The code and the configuration that lie in an archive. Somebody may run them. They are read here, never run."""
+"""The code and configuration in an archive: compared with this release, read and never run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +12,9 @@ from overlayccl_core.project import home
 
 
 def code_in(folder: Path, about: Manifest) -> Iterator[Finding]:
-    """Of each file whether it is this release's, to the byte: how Python reads one may stand in a comment.
+    """Compare each file with this release's, to the byte: even comments can change how Python reads a file.
 
-    One that is not, or was taken out, is wrong where the archive says that it is of this very commit; else it is
-    there to be read.
+    A changed or missing file is wrong if the archive claims this very commit; otherwise it is reported for reading.
     """
     here = commit_of(ROOT) if (ROOT / ".git").exists() else ("", False)
     same_commit = about.clean and here == (about.commit, True)

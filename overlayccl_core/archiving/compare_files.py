@@ -1,4 +1,4 @@
-"""Whether two files say the same: to the byte, or but for the last digits of their numbers."""
+"""Comparison of two files: equal to the byte, or except for the last digits of their numbers."""
 
 import re
 from pathlib import Path
@@ -9,21 +9,21 @@ import polars as pl
 from overlayccl_core.archiving.findings import CheckOutcome
 from overlayccl_core.tables.calls import CALLS
 
-REL_TOLERANCE = 1e-6  # another processor sums in another order: the last digits of a fit
+REL_TOLERANCE = 1e-6  # other processors sum in other orders: last digits of a fit
 EQUAL = f"numbers are equal to {REL_TOLERANCE:g}"
-TOLD = (".json", ".html")  # files that tell figures; a module is the same to the byte
+TOLD = (".json", ".html")  # files with figures; a module must be equal to the byte
 OF_ASKING = (
     "recorded",
     "seconds",
-)  # columns of `calls`: whether and how long somebody was asked, not what was said
+)  # columns of `calls` about the asking, not the answer
 SHOWN = 60  # characters of a value
 NUMBER = re.compile(
     r"[-+]?\d+\.\d+(?:[eE][-+]\d+)?|(?<![\w.+-])[-+]?\d+[eE][-+]\d+(?![\w.+-])"
-)  # that is no whole one, in a text; its exponent has a sign, which that of a digest's `5000e002` has not
+)  # not a whole number; its exponent has a sign, unlike a digest's `5000e002`
 
 
 def difference(made: Path, told: Path) -> tuple[CheckOutcome, str]:
-    """How a file that was made again stands to that which was told."""
+    """Compare a file made again with the archived one."""
     if made.read_bytes() == told.read_bytes():
         return CheckOutcome.EXACT, ""
     if made.suffix != ".parquet":
@@ -48,7 +48,7 @@ def _lines(made: list[str], told: list[str]) -> str:
 
 
 def frames_differ(made: pl.DataFrame, told: pl.DataFrame) -> tuple[CheckOutcome, str]:
-    """The same of two tables that are not the same to the byte."""
+    """Compare two tables whose bytes differ."""
     if made.schema != told.schema or made.height != told.height:
         return (
             CheckOutcome.WRONG,
@@ -62,7 +62,7 @@ def frames_differ(made: pl.DataFrame, told: pl.DataFrame) -> tuple[CheckOutcome,
 
 
 def _unequal(made: pl.Series, told: pl.Series) -> int | None:
-    """The first row in which two columns differ by more than the tolerance."""
+    """Return the first row in which two columns differ by more than the tolerance."""
     for row, (a, b) in enumerate(zip(made.to_list(), told.to_list(), strict=True)):
         if a != b and not _close(a, b):
             return row
@@ -80,7 +80,7 @@ def _close(a: object, b: object) -> bool:
 
 
 def _texts_close(a: str, b: str) -> bool:
-    """Whether two texts differ in the last digits of numbers alone."""
+    """Return whether two texts differ only in the last digits of numbers."""
     if NUMBER.split(a) != NUMBER.split(b):
         return False
     return all(_close(float(x), float(y)) for x, y in zip(NUMBER.findall(a), NUMBER.findall(b), strict=True))

@@ -1,8 +1,8 @@
-"""Have measured tables the rows that they ought to have? What was to be measured follows from an archive.
+"""Completeness of measured tables: they must have exactly the rows expected from the archive's configuration.
 
-The stages tell: the same functions that make their batches say here which Programs and arms there have to be. So no
-row can be left out that speaks against what is deployed, and none is there that nobody asked for. What failed has a
-row that says so; in a later launch it is not looked for.
+Stages make their batches with certain functions; the same functions list the expected Programs and arms here. So
+nobody can drop a row against a deployed Program, or add one. A failure has a row with its status; the job is not
+expected in later launches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ FOLDER = "archiving/measured"
 
 
 def complete(folder: Path, plan: Sequence[Planned]) -> Iterator[Finding]:
-    """Of each job that measured Programs or arms for `all`, what its tables lack or have too much of.
+    """Check the tables of each job that measured Programs or arms for `all`: missing rows, and rows too many.
 
-    What that is `measured/<rule>.py` tells.
+    `measured/<rule>.py` gives the expected rows.
     """
     known = loader.names(FOLDER)
     for job in plan:

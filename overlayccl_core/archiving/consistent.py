@@ -1,4 +1,4 @@
-"""What measured tables tell twice agrees: so many of one as of the other, and the same of an arm in all of them."""
+"""Agreement of measured tables: equal lengths in a row, equal counts of an arm everywhere, and one machine."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,12 +20,12 @@ OF_AN_ARM = (
     "matmul_digest",
     "collectives",
     "peak_memory_bytes",
-)  # its step is always the same
-FINGERPRINT = "fingerprint"  # the column of all that is measured
+)  # equal in all its steps
+FINGERPRINT = "fingerprint"  # column of every measured table
 
 
 def consistent(tree: Path, machine: str) -> Iterator[Finding]:
-    """Of each measured table of a results tree, and of all of them together. machine: that measured them."""
+    """Check each measured table of a results tree, and all of them together. machine: the expected fingerprint."""
     for table in (*TIMINGS, *IN_STEPS):
         as_many = _samples if table in TIMINGS else _losses
         for file in sorted(tree.rglob(f"{table.name}.parquet")):
@@ -49,7 +49,7 @@ def _samples(rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _losses(rows: pl.DataFrame) -> Iterator[str]:
-    """Of every step, the cold ones included; none where no rank computes one, in whatever arm of a model."""
+    """Every step has a loss, cold ones included, unless no rank computes one in any arm of the model."""
     cold, steps, losses = (pl.col(name).list.len() for name in ("cold_us", "steps_us", "losses"))
     computed = losses.max().over("model") != 0
     for row in rows.filter(computed & (losses != cold + steps)).iter_rows(named=True):
@@ -58,7 +58,7 @@ def _losses(rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _arms(tree: Path) -> Iterator[str]:
-    """Of an arm the same is counted in training as where it is confirmed."""
+    """An arm has the same counts in training and in confirmation."""
     files = (
         (table, file) for table in (STEPS, CONFIRMED_STEPS) for file in tree.rglob(f"{table.name}.parquet")
     )

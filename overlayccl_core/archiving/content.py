@@ -1,4 +1,4 @@
-"""What an archive of a results tree holds: the tree, how each file was made, and the code that made it."""
+"""Content of an archive: the results tree, the record of each file, and the code that made it."""
 
 from pathlib import Path
 
@@ -13,17 +13,17 @@ PROJECT = (
     "profiles",
     "envs",
     "plugins",
-)  # of the folder in which Snakemake ran
-CODE = ("overlayccl_core", "workflow_scripts", "run_display")  # of where Python finds it
+)  # in the folder of the Snakemake run
+CODE = ("overlayccl_core", "workflow_scripts", "run_display")  # in the folder of the packages
 LEFT_OUT = (
-    *("__pycache__", ".partial"),  # what was compiled; launches of jobs that have not ended
+    *("__pycache__", ".partial"),  # compiled files; launches of unfinished jobs
     published.EARLIER,  # no job of this run made it
 )
 PROGRESS = ".progress.json"
 
 
 def content_of(tree: Path, root: Path = Path(), code: Path = ROOT) -> dict[str, Path | Link]:
-    """Name in the archive -> file. tree: `results/<tree>`, below `root`. code: what holds the packages."""
+    """Return name in the archive -> file. tree: `results/<tree>`, below `root`. code: folder of the packages."""
     found: dict[str, Path | Link] = {}
     for folder, parts in ((root, (*PROJECT, tree.as_posix())), (code, CODE)):
         for part in parts:
@@ -31,7 +31,7 @@ def content_of(tree: Path, root: Path = Path(), code: Path = ROOT) -> dict[str, 
     made = [records.place_of(Path(name)) for name in found if Path(name).is_relative_to(tree)]
     found |= {place.as_posix(): root / place for place in made if (root / place).is_file()}
     links = (path for path in root.iterdir() if path.is_symlink())
-    found |= {  # by which a profile is found by its name; no other, which Python might take for a package
+    found |= {  # for `--profile NAME`; Python might import from any other link
         path.name: Link(path.readlink().as_posix())
         for path in links
         if path.readlink() == Path("profiles", path.name)
@@ -40,7 +40,7 @@ def content_of(tree: Path, root: Path = Path(), code: Path = ROOT) -> dict[str, 
 
 
 def files_of(path: Path) -> list[Path]:
-    """A file, or those of a folder that an archive holds."""
+    """Return a file, or the files of a folder that belong in an archive."""
     if path.is_file():
         return [path]
     return [file for file in path.rglob("*") if file.is_file() and not _is_left_out(file.relative_to(path))]

@@ -1,8 +1,8 @@
-"""The manifest of an archive as a Workflow Run RO-Crate: every file with its sha256, every job with what it took.
+"""The manifest of an archive as a Workflow Run RO-Crate: every file with its sha256, every job with its costs.
 
 Of the three profiles of https://www.researchobject.org/workflow-run-crate/ it is a Provenance Run Crate: the run
-(Snakemake's), a step for each rule, and what each job read, wrote, was told and needed. All of it follows from the
-files of the archive, so whoever verifies it makes it again and compares.
+(Snakemake's), a step for each rule, and each job's inputs, outputs, parameters and costs. All of it follows from
+the files of the archive, so a verifier makes it again and compares.
 """
 
 import hashlib
@@ -10,12 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
-
-from rocrate.model import ComputerLanguage, ContextEntity, SoftwareApplication
-from rocrate.rocrate import ROCrate
 
 from overlayccl_core.archiving.jobs import Job
 from overlayccl_core.archiving.manifest import Manifest
@@ -43,20 +42,39 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A file of the archive."""
+    """Checksum and size of a file in the archive."""
 
     sha256: str
     size: int
 
 
 def held(data: bytes) -> Held:
-    """What the manifest says of a file."""
+    """Return checksum and size of a file's bytes."""
     return Held(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
 
 
+@cache
+def _rocrate() -> SimpleNamespace:
+    """Return the classes of the library. ValueError if it is not installed."""
+    try:
+        from rocrate.model import ComputerLanguage, ContextEntity, SoftwareApplication
+        from rocrate.rocrate import ROCrate
+    except ModuleNotFoundError:
+        raise ValueError(
+            "an archive's manifest needs rocrate, which this Python does not have: `make env` installs it, and "
+            "so does pip install 'overlayccl[archive]'"
+        ) from None
+    return SimpleNamespace(
+        ROCrate=ROCrate,
+        ComputerLanguage=ComputerLanguage,
+        ContextEntity=ContextEntity,
+        SoftwareApplication=SoftwareApplication,
+    )
+
+
 def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> bytes:
-    """The text of `ro-crate-metadata.json`; a function of what is given alone."""
-    crate = ROCrate(version=VERSION)
+    """Return the text of `ro-crate-metadata.json`, from the arguments alone."""
+    crate = _rocrate().ROCrate(version=VERSION)
     crate.metadata.extra_terms.update(TERMS)
     root = crate.root_dataset
     crate.name = f"OverlayCCL: {said.tree}"
@@ -64,7 +82,8 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
         f"What `{said.command}` measured, found, proved, chose and deployed on {said.machine or 'a machine'}, and "
         "the code that did it. `overlayccl verify` checks it, without the machine."
     )
-    crate.license = crate.add(ContextEntity(crate, LICENSE, {"@type": "CreativeWork", "name": "Apache-2.0"}))
+    license_ = {"@type": "CreativeWork", "name": "Apache-2.0"}
+    crate.license = crate.add(_rocrate().ContextEntity(crate, LICENSE, license_))
     crate.datePublished = _time(max(job.ended for job in jobs))
     scripts = {job.script for job in jobs}
     for name, one in sorted(files.items()):
@@ -74,7 +93,7 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
             )
             crate.add_file(dest_path=name, properties=_file(name, one) | tool)
     engine = crate.add(
-        SoftwareApplication(
+        _rocrate().SoftwareApplication(
             crate,
             "#snakemake",
             {
@@ -89,7 +108,7 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
     root["mainEntity"] = workflow
     root["conformsTo"] = [
         crate.add(
-            ContextEntity(
+            _rocrate().ContextEntity(
                 crate, of, {"@type": "CreativeWork", "name": name, "version": of.rpartition("/")[2]}
             )
         )
@@ -111,7 +130,7 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
     )
     controls = [
         crate.add(
-            ContextEntity(
+            _rocrate().ContextEntity(
                 crate,
                 f"#control/{number}-{job.name}",
                 {"@type": "ControlAction", "name": job.name},
@@ -122,16 +141,16 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
     for control, job, action in zip(controls, jobs, actions, strict=True):
         control["instrument"], control["object"] = steps[job.rule], action
     organize = crate.add(
-        ContextEntity(crate, "#organize", {"@type": "OrganizeAction", "name": "Snakemake's run"})
+        _rocrate().ContextEntity(crate, "#organize", {"@type": "OrganizeAction", "name": "Snakemake's run"})
     )
     organize["instrument"], organize["object"], organize["result"] = engine, controls, run
     root["mentions"] = [run, organize, *actions]
     return (json.dumps(crate.metadata.generate(), indent=1, sort_keys=True) + "\n").encode()
 
 
-def _workflow(crate: ROCrate, files: Mapping[str, Held], said: Manifest) -> Any:
+def _workflow(crate: Any, files: Mapping[str, Held], said: Manifest) -> Any:
     language = crate.add(
-        ComputerLanguage(
+        _rocrate().ComputerLanguage(
             crate,
             "https://w3id.org/workflowhub/workflow-ro-crate#snakemake",
             {"name": "Snakemake", "identifier": "https://doi.org/10.1093/bioinformatics/bts480"},
@@ -151,20 +170,20 @@ def _workflow(crate: ROCrate, files: Mapping[str, Held], said: Manifest) -> Any:
     return workflow
 
 
-def _steps(crate: ROCrate, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
-    """Rule -> its step. The tool of a step is the script that its command runs."""
+def _steps(crate: Any, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
+    """Return rule -> its step. The tool of a step is the script of its command."""
     steps, tools = {}, {}
     for position, (rule, script) in enumerate({job.rule: job.script for job in jobs}.items()):
         tool = tools[script] = crate.dereference(script)
         step = {"@type": "HowToStep", "name": rule, "position": str(position)}
-        steps[rule] = crate.add(ContextEntity(crate, f"#step/{rule}", step))
+        steps[rule] = crate.add(_rocrate().ContextEntity(crate, f"#step/{rule}", step))
         steps[rule]["workExample"] = tool
     workflow["hasPart"], workflow["step"] = list(tools.values()), list(steps.values())
     return steps
 
 
-def _action(crate: ROCrate, job: Job, files: Mapping[str, Held]) -> Any:
-    """One job. Its node-seconds: of the nodes that it had to itself, or of the one that it ran on beside others."""
+def _action(crate: Any, job: Job, files: Mapping[str, Held]) -> Any:
+    """Add a job. Its node-seconds count the nodes it had to itself, or the one it shared."""
     name = f"#job/{job.outputs[0]}"
     given = [file for file in job.inputs if file in files]
     told = {"code": job.code, "command": job.command, "parameters": json.dumps(job.parameters, default=repr)}
@@ -189,9 +208,9 @@ def _action(crate: ROCrate, job: Job, files: Mapping[str, Held]) -> Any:
     return action
 
 
-def _value(crate: ROCrate, at: str, name: str, value: str, **more: str) -> Any:
+def _value(crate: Any, at: str, name: str, value: str, **more: str) -> Any:
     return crate.add(
-        ContextEntity(crate, at, {"@type": "PropertyValue", "name": name, "value": value, **more})
+        _rocrate().ContextEntity(crate, at, {"@type": "PropertyValue", "name": name, "value": value, **more})
     )
 
 
@@ -202,7 +221,7 @@ def _file(name: str, one: Held) -> dict[str, str]:
 
 
 def _id(name: str) -> str:
-    """A file's, as RO-Crate writes it."""
+    """Return a file's id in RO-Crate's notation."""
     return quote(name)
 
 

@@ -1,4 +1,4 @@
-"""The files of an archive that no job made: logs, answers of models, and what does not belong there."""
+"""The files of an archive that no job made: logs, answers of models, and strays."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.probing import PROBE_CALLS
 from overlayccl_core.tables.remake import RESULTS
 
-LOGS, ANSWERS = "logs", "answers"  # folders of files that are no job's outputs: what commands and models said
+LOGS, ANSWERS = "logs", "answers"  # folders for output of commands and of models
 OF_JOB = re.compile(r"([\w.+@-]+)\.(?:log|tsv)|([\w.+@-]+)\.failure-\d+/(?:launch[\w.-]*|rank-\d+\.error)")
 OF_MODEL = re.compile(r"([0-9a-f]{64})(?:\.asked-[0-9a-f]{8})?\.json")
 
 
 def files(folder: Path, about: Manifest, plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
-    """Of each file of the tree that no job of this run made or read."""
+    """Check each file of the tree outside the outputs of this run's jobs."""
     made = {name for of in (plan, jobs) for job in of for name in job.outputs}
     logged = {*_logged(plan), *_logged(jobs)}
     for file in sorted(one for one in (folder / RESULTS / about.tree).rglob("*") if one.is_file()):
@@ -30,7 +30,7 @@ def files(folder: Path, about: Manifest, plan: Sequence[Planned], jobs: Sequence
 
 
 def _logged(jobs: Sequence[Planned] | Sequence[Job]) -> Iterator[PurePosixPath]:
-    """As what the files that jobs leave beside their logs are called, without suffixes."""
+    """Yield the paths of jobs' logs, and of files named after their rules, without suffixes."""
     for job in jobs:
         for log in job.log:
             yield PurePosixPath(log).with_suffix("")
@@ -38,7 +38,7 @@ def _logged(jobs: Sequence[Planned] | Sequence[Job]) -> Iterator[PurePosixPath]:
 
 
 def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> Finding:
-    """What is said of a file that is no job's output."""
+    """Return the finding about a file outside all outputs."""
     logs = next((one for one in name.parents if one.name == LOGS), None)
     if logs is not None and (match := OF_JOB.fullmatch(name.relative_to(logs).as_posix())):
         known = logs / (match[1] or match[2]) in logged
@@ -53,7 +53,7 @@ def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> F
 
 
 def _asked(search: Path) -> set[str]:
-    """The digests of all that was asked, as the tables of a search say."""
+    """Return the digests of all requests in a search's tables."""
     tables = (search / f"{table.name}.parquet" for table in (CALLS, PROBE_CALLS))
     frames = [pl.read_parquet(file, columns=["digest"]) for file in tables if file.is_file()]
     return {digest for frame in frames for digest in frame["digest"]}

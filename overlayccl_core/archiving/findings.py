@@ -1,4 +1,4 @@
-"""What a look at an archive found."""
+"""Findings of the verification of an archive."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class CheckOutcome(StrEnum):
-    """Of one thing that was looked at."""
+    """Result for one subject."""
 
     EXACT = "exact"
     WITHIN = "within tolerance"
@@ -15,7 +15,7 @@ class CheckOutcome(StrEnum):
 
 
 class Check(StrEnum):
-    """What was looked at."""
+    """Kinds of checks."""
 
     BYTES = "bytes"
     MANIFEST = "manifest"
@@ -47,7 +47,7 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """message: what differs, or why nothing could be said; empty where all is well."""
+    """Result of a check. message: the difference, or why there is no result; empty if all is well."""
 
     check: Check
     subject: str
@@ -56,12 +56,12 @@ class Finding:
 
 
 def wrong(check: Check, subject: str, message: str) -> Finding:
-    """Something that is not as it is said to be."""
+    """Return a finding of a refuted claim."""
     return Finding(check=check, subject=subject, outcome=CheckOutcome.WRONG, message=message)
 
 
 def guarded(check: Check, subject: str, found: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings; what cannot even be looked at is wrong. Whoever forges writes what nobody thought of."""
+    """Yield findings; an exception counts as wrong: forged files can raise anything."""
     try:
         yield from found
     except Exception as error:

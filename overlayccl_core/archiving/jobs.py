@@ -1,4 +1,4 @@
-"""The jobs that made a results tree, by what Snakemake recorded of each file."""
+"""The jobs that made a results tree, from Snakemake's record of each file."""
 
 import re
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from typing import Any
 from overlayccl_core.tables import published, records
 from overlayccl_core.tables.records import Record
 
-STAGE = re.compile(r"python -P -m workflow_scripts\.stage (\w+)")  # what runs the stage of a rule
+STAGE = re.compile(r"python -P -m workflow_scripts\.stage (\w+)")  # the command of a stage
 CODE_DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """name: that of its log, `known_ways-tp_mlp`. nodes: that it had to itself; 0: it ran where Snakemake did."""
+    """A job. name: its log's, `known_ways-tp_mlp`. nodes: those it had to itself; 0: it ran beside Snakemake."""
 
     name: str
     rule: str
@@ -31,21 +31,23 @@ class Job:
 
     @property
     def script(self) -> str:
-        """The file that its command runs: `overlayccl_core/stages/known_ways.py`."""
+        """The script of its command: `overlayccl_core/stages/known_ways.py`."""
         stage = STAGE.match(self.command)
         return f"overlayccl_core/stages/{stage[1]}.py" if stage else ""
 
     @property
     def seconds(self) -> float:
-        """Of wall clock."""
+        """Wall-clock seconds."""
         return self.ended - self.started
 
 
 def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: int) -> list[Job]:
-    """The jobs that made some files below `root`, in the order in which they began.
+    """Return the jobs of some files below `root`, in order of their start.
 
-    measuring: the rules that have all nodes to themselves. Files of one job have records that differ in nothing but
-    the times; where they do, they are of several jobs.
+    Records of one job's files differ only in their times; files with other differences are of several jobs.
+
+    Args:
+        measuring: Rules with all nodes to themselves.
     """
     made: dict[str, list[tuple[str, Record]]] = {}
     for file in sorted(files):
@@ -73,10 +75,10 @@ def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: i
 
 
 def by_file(jobs: Iterable[Job]) -> dict[str, Job]:
-    """What a file was made by, as its record says."""
+    """Return file -> the job in its record."""
     return {file: job for job in jobs for file in job.outputs}
 
 
 def is_code(parameter: Any) -> bool:
-    """Whether a parameter is a digest of code."""
+    """Return whether a parameter is a digest of code."""
     return isinstance(parameter, str) and CODE_DIGEST.fullmatch(parameter) is not None

@@ -1,4 +1,4 @@
-"""Secrets that got into what is to be archived: of this environment, and of forms that are well known."""
+"""Detection of secrets in files for an archive: values of this environment, and well-known forms."""
 
 import html
 import json
@@ -17,16 +17,16 @@ NAMED = re.compile(
     r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(PASS|PAT|AUTH|DSN)(_|$)|_PWD$"
     r"|CONNECTION_STRING|DATABASE_URL",
     re.IGNORECASE,
-)  # what variables are called that hold one
-SHORTEST = 12  # characters: what is shorter also stands somewhere by chance
-WRAPPED = 3  # times that a value is written in another text: JSON in a parameter's repr in JSON
+)  # names of variables with a secret
+SHORTEST = 12  # characters: shorter values also occur by chance
+WRAPPED = 3  # levels of quoting: JSON in a parameter's repr in JSON
 WRITTEN: tuple[Callable[[str], str], ...] = (
     lambda text: json.dumps(text)[1:-1],
     lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
     lambda text: repr(text)[1:-1],
-    lambda text: repr(f'"{text}')[2:-1],  # beside another kind of quotes
+    lambda text: repr(f'"{text}')[2:-1],  # beside quotes of the other kind
     html.escape,
-)  # how a text stands in another
+)  # ways to quote a text in another
 FORMS = {
     "a key of Anthropic": rb"sk-ant-[A-Za-z0-9_-]{20,}",
     "a key of OpenAI": rb"(?<![A-Za-z0-9])sk-(?:(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{32,}|[A-Za-z0-9]{32,})",
@@ -47,7 +47,7 @@ _FORMS = {what: re.compile(form) for what, form in FORMS.items()}
 
 
 def refuse_leaks(content: Content, environment: Mapping[str, str] = os.environ) -> None:
-    """ValueError where a file holds a secret: which, and what kind of secret; never the secret."""
+    """Raise ValueError if a file holds a secret. It names the file and the kind of secret, never the secret."""
     values = {
         name: _as_written(value.strip())
         for name, value in environment.items()
@@ -69,7 +69,7 @@ def refuse_leaks(content: Content, environment: Mapping[str, str] = os.environ) 
 
 
 def _as_written(value: str) -> frozenset[bytes]:
-    """A text as it stands alone, and as other texts write its quotes, its line ends and its letters."""
+    """Return a value's bytes, alone and as other texts escape its quotes, line ends and letters."""
     ways = {value}
     for _ in range(WRAPPED):
         ways |= {write(way) for way in ways for write in WRITTEN}
@@ -77,7 +77,7 @@ def _as_written(value: str) -> frozenset[bytes]:
 
 
 def _texts(what: Path | bytes | Link) -> Iterator[bytes]:
-    """A file's bytes; of a table, whose bytes are compressed, its texts and what is said of it."""
+    """Yield a file's bytes; of a table, since its bytes are compressed, its texts and metadata."""
     if isinstance(what, Link):
         yield what.target.encode()
     elif isinstance(what, bytes) or what.suffix != ".parquet":
@@ -92,7 +92,7 @@ def _texts(what: Path | bytes | Link) -> Iterator[bytes]:
 
 
 def _of_fields(fields: Any) -> Iterator[Mapping[bytes, bytes]]:
-    """Of a schema, or of a type with fields: what they are called, and what is said of them."""
+    """Yield names and metadata of a schema's fields, nested ones included."""
     for field in fields:
         yield {field.name.encode(): b"", **(field.metadata or {})}
         if pa.types.is_nested(field.type):
@@ -100,7 +100,7 @@ def _of_fields(fields: Any) -> Iterator[Mapping[bytes, bytes]]:
 
 
 def _of_array(array: Any) -> Iterator[bytes]:
-    """The texts of a column, however deep they are in it."""
+    """Yield the texts of a column, at any depth."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         yield from _of_array(array.storage)

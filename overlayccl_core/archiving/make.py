@@ -1,4 +1,4 @@
-"""A results tree as one file that others can check: everything in it, then what is said of it."""
+"""Packing of a results tree as one file that others can check: all its files, then the manifest."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +14,11 @@ from overlayccl_core.tables.sidecar import sha256_of
 
 SUMS = "sha256sums.txt"
 HOW = "HOW-TO-CHECK.md"
-ADDED = (manifest.NAME, HOW, crate.NAME, SUMS)  # what stands in an archive besides the files that it is of
+ADDED = (manifest.NAME, HOW, crate.NAME, SUMS)  # files besides the tree and the project
 
 
 def make(tree: Path, target: Path, about: Manifest, root: Path = Path()) -> str:
-    """Write the archive of `results/<tree>`; what it is, in one line. ValueError: a secret in it, or no records."""
+    """Write the archive of `results/<tree>`; return a line about it. ValueError: a secret in it, or no records."""
     content = content_of(tree, root)
     jobs = jobs_in(content, root, about)
     whole = with_manifest(content, jobs, about)
@@ -29,23 +29,23 @@ def make(tree: Path, target: Path, about: Manifest, root: Path = Path()) -> str:
 
 
 def folder_of(about: Manifest) -> str:
-    """The one folder that an archive unpacks to."""
+    """Return the one folder of an unpacked archive."""
     return f"overlayccl-{about.tree}"
 
 
 def when(jobs: list[Job]) -> int:
-    """The time that all files of an archive have: when its last job ended."""
+    """Return the time of all files in an archive: the end of its last job."""
     return int(max(job.ended for job in jobs))
 
 
 def jobs_in(content: Mapping[str, object], root: Path, about: Manifest) -> list[Job]:
-    """The jobs that made the files of the tree."""
+    """Return the jobs that made the files of the tree."""
     files = (name for name in content if Path(name).is_relative_to(Path(RESULTS, about.tree)))
     return jobs_of(root, files, about.measuring, about.nodes)
 
 
 def with_manifest(content: Content, jobs: list[Job], about: Manifest) -> dict[str, Path | bytes | Link]:
-    """All that an archive holds. ValueError: nothing tells how its tables were made, or by what."""
+    """Return the archive's whole content. ValueError: records of the jobs, or a script of theirs, are missing."""
     if not jobs:
         raise ValueError(
             "nothing here says how the tables were made: Snakemake's records of them are gone. Make the tree "

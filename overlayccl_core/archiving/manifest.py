@@ -1,4 +1,4 @@
-"""What the files of an archive do not tell of themselves: `archive.json`."""
+"""`archive.json`: facts about a run that its archived files do not contain."""
 
 import json
 import re
@@ -17,24 +17,30 @@ from overlayccl_core.configuration.settings import MACHINE
 from overlayccl_core.tables.remake import of_profile
 
 NAME = "archive.json"
-TREE = re.compile(r"[a-z][a-z0-9_-]*")  # as in the Snakefile: a folder's name, and no path
+TREE = re.compile(r"[a-z][a-z0-9_-]*")  # as in the Snakefile: a folder's name, not a path
 FORMS = {
     "tree": TREE,
     "commit": re.compile(r"([0-9a-f]{40,64})?"),
     **dict.fromkeys(("version", "snakemake", "zstandard"), re.compile(r"[0-9]+(\.[0-9]+)*[a-z0-9.+]*")),
-}  # of texts; the others are one line
-TYPES: dict[str, type] = {"config": dict, "clean": bool, "measuring": tuple, "nodes": int}  # all others: text
+}  # of text fields; any other is one line
+TYPES: dict[str, type] = {"config": dict, "clean": bool, "measuring": tuple, "nodes": int}  # default: text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Of the run that an archive is of.
+    """Facts about an archived run.
 
-    tree: the folder's name below results/. command: what makes it. config: what the command line and the
-    profile configured on top of config/config.yaml. machine: that its measurements are of. commit: of git,
-    empty where there is none; clean: whether nothing had been changed since. measuring: rules that have all
-    nodes to themselves, which are `nodes`. version, snakemake: of the packages; zstandard: of the library that
-    compresses.
+    Attributes:
+        tree: Folder name below results/.
+        command: Command that makes it.
+        config: Configuration from the command line and the profile, on top of config/config.yaml.
+        machine: Fingerprint of its measurements.
+        commit: Git commit, or empty without git.
+        clean: Whether nothing was changed since the commit.
+        measuring: Rules with all nodes to themselves.
+        nodes: Number of these nodes.
+        version, snakemake: Versions of the packages.
+        zstandard: Version of the compression library.
     """
 
     tree: str
@@ -51,7 +57,7 @@ class Manifest:
 
     @classmethod
     def loads(cls, text: str | bytes) -> Self:
-        """ValueError where a field is missing or unknown."""
+        """Parse a manifest. ValueError for a missing, unknown or malformed field."""
         try:
             fields = json.loads(text)
             read = cls(**{**fields, "measuring": tuple(fields["measuring"])})
@@ -63,14 +69,14 @@ class Manifest:
 
     @property
     def profile(self) -> str:
-        """That its command names. ValueError: none."""
+        """The profile in its command. ValueError if there is none."""
         words = shlex.split(self.command)
         if len(words) < 3 or words[:2] != ["snakemake", "--profile"]:
             raise ValueError(f"{NAME}: its command names no profile")
         return words[2]
 
     def dumps(self) -> bytes:
-        """Its text, with sorted keys."""
+        """Return the JSON text with sorted keys."""
         return (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
 
 
@@ -83,12 +89,12 @@ def _is_said(name: str, value: object) -> bool:
 
 
 def configured(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What an archive says of how the run was configured: without `machine=here`, which was meant for that day."""
+    """Return an archive's `config`: all overrides except `machine=here`, meant for that day only."""
     return {key: value for key, value in overrides.items() if key != MACHINE}
 
 
 def command_of(profile: str, config: Mapping[str, Any], root: Path) -> str:
-    """What makes all of a run, as it is typed in the folder `root`; what the profile configures need not be."""
+    """Return the command for a whole run, as typed in the folder `root`, without settings of the profile."""
     usual = of_profile(root, profile)
     given = ((key, _typed(value)) for key, value in sorted(config.items()))
     named = [f"{key}={text}" for key, text in given if usual.get(key) != text]
@@ -96,7 +102,7 @@ def command_of(profile: str, config: Mapping[str, Any], root: Path) -> str:
 
 
 def _typed(value: Any) -> str:
-    """As --config reads it again: as YAML, once the quotes at both ends are gone."""
+    """Return a value in the form that --config parses back: YAML, after stripping quotes at both ends."""
     if value is None:
         return ""
     if isinstance(value, list | dict):
@@ -114,7 +120,7 @@ def _is_plain(value: str) -> bool:
 
 
 def versions() -> dict[str, Any]:
-    """Of the packages that an archive names."""
+    """Return the versions of the packages named in an archive."""
     return {
         "version": metadata.version("overlayccl"),
         "snakemake": metadata.version("snakemake"),
@@ -123,10 +129,12 @@ def versions() -> dict[str, Any]:
 
 
 def commit_of(root: Path, tell: Callable[[str], None] = lambda why: None) -> tuple[str, bool]:
-    """The commit that a folder is at, and whether nothing was changed since; ("", False) where git tells none.
+    """Return a folder's commit and whether nothing was changed since; ("", False) without an answer of git.
 
-    A folder of another user (a container's root sees one) is looked into all the same: whoever asks runs its
-    Snakefile. tell: is told why git tells none.
+    A folder of another user (seen by a container's root) is read all the same: the caller runs its Snakefile, too.
+
+    Args:
+        tell: Receives the reason if git does not answer.
     """
     git = ["git", "-C", str(root), "-c", f"safe.directory={root.resolve()}"]
     try:

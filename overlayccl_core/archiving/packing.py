@@ -1,4 +1,4 @@
-"""One deterministic file of many: a tar of sorted names with nothing of who packed it, compressed by Zstandard."""
+"""A deterministic archive: a tar of sorted names without the packer's identity, compressed with Zstandard."""
 
 import io
 import tarfile
@@ -12,10 +12,10 @@ import zstandard
 from overlayccl_core.tables.atomic import replacing
 
 SUFFIX = ".tar.zst"
-ZSTANDARD = ".".join(map(str, zstandard.ZSTD_VERSION))  # another may compress to other bytes
-LEVEL = 12  # of Zstandard's 22: beyond it seconds grow and bytes hardly shrink
+ZSTANDARD = ".".join(map(str, zstandard.ZSTD_VERSION))  # another version may give other bytes
+LEVEL = 12  # of Zstandard's 22: above it seconds grow, bytes hardly shrink
 CHUNK_BYTES = 2**20
-LARGEST_BYTES = 2**36  # unpacked: more is no results tree of ours
+LARGEST_BYTES = 2**36  # unpacked; no results tree of ours is larger
 MODE = 0o644
 
 Content = Mapping[str, "Path | bytes | Link"]
@@ -23,7 +23,7 @@ Content = Mapping[str, "Path | bytes | Link"]
 
 
 class Writable(Protocol):
-    """What a tar is written to."""
+    """Destination of a tar."""
 
     def write(self, data: Any, /) -> object:
         """Take some bytes."""
@@ -31,20 +31,20 @@ class Writable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A symbolic link; its target is relative to where it stands."""
+    """A symbolic link, with a target relative to its place."""
 
     target: str
 
 
 def pack(content: Content, folder: str, when: int, target: Path) -> None:
-    """Write an archive, whole or not at all: equal content, equal bytes. Times in it are `when`, Unix seconds."""
+    """Write an archive atomically: equal content, equal bytes. All its times are `when`, in Unix seconds."""
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
     with replacing(target) as file, compressor.stream_writer(file, closefd=False) as compressed:
         write_tar(content, folder, when, compressed)
 
 
 def write_tar(content: Content, folder: str, when: int, into: Writable) -> None:
-    """The archive before it is compressed: all that is in `content`, below one folder."""
+    """Write the uncompressed archive: all of `content`, below one folder."""
     with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]
         for name in sorted(content):
             what = content[name]
@@ -60,7 +60,7 @@ def write_tar(content: Content, folder: str, when: int, into: Writable) -> None:
 
 
 def unpack(archive: Path, into: Path) -> Path:
-    """The folder that an archive holds, below `into`. ValueError: it is none of ours, damaged or cut."""
+    """Unpack an archive and return its folder, below `into`. ValueError: it is none of ours, damaged or cut."""
     try:
         stream = io.BufferedReader(_Stream(archive))
         with tarfile.open(fileobj=stream, mode="r|") as tar:
@@ -68,7 +68,7 @@ def unpack(archive: Path, into: Path) -> Path:
                 if not (entry.isfile() or entry.issym()):
                     raise ValueError(f"{entry.name} is neither a file nor a link")
                 tar.extract(entry, into, filter="data")
-        while stream.read(CHUNK_BYTES):  # what a tar is padded with; then the end is looked at
+        while stream.read(CHUNK_BYTES):  # read the padding, so that tar_chunks checks the end
             pass
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
         raise ValueError(f"{archive}: not a whole archive of a results tree: {error}") from None
@@ -79,7 +79,7 @@ def unpack(archive: Path, into: Path) -> Path:
 
 
 def tar_chunks(archive: Path) -> Iterator[bytes]:
-    """The archive without its compression, in pieces. ZstdError, EOFError or ValueError where it is damaged."""
+    """Yield the uncompressed archive in pieces. ZstdError, EOFError or ValueError if it is damaged."""
     decompressor = zstandard.ZstdDecompressor().decompressobj()
     held = 0
     with archive.open("rb") as file:
@@ -98,7 +98,7 @@ def tar_chunks(archive: Path) -> Iterator[bytes]:
 
 
 class _Stream(io.RawIOBase):
-    """What `tar_chunks` gives, as a file to read."""
+    """The output of `tar_chunks` as a readable file."""
 
     def __init__(self, archive: Path) -> None:
         self._chunks, self._rest = tar_chunks(archive), memoryview(b"")

@@ -1,4 +1,4 @@
-"""Every Program that was timed or trained, from its JSON form: its digests, and that it equals its Problem."""
+"""Proofs of every timed or trained Program, from its JSON form: its digests, and equality with its Problem."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +19,11 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import read
 
 PLACE, DIGESTS = ("case", "direction"), ("program", "value_digest")
-OF_ONE = (*PLACE, "program", "program_json")  # rows that are alike in these have one Program
+OF_ONE = (*PLACE, "program", "program_json")  # rows equal in these share a Program
 
 
 def proofs(tree: Path) -> Iterator[Finding]:
-    """Every Program of every shortlist, then those of other tables that it lacks. Probes have no Problem."""
+    """Check the Programs of every shortlist, then those missing there from other tables. Probes have no Problem."""
     for file in sorted(tree.glob(f"problems/*/{SHORTLIST.name}.parquet")):
         try:
             told = read(CASES, file.with_name(f"{CASES.name}.parquet")).iter_rows(named=True)
@@ -37,7 +37,7 @@ def proofs(tree: Path) -> Iterator[Finding]:
 
 
 def _listed(shortlist: Path, tree: Path) -> pl.DataFrame:
-    """Of a Problem the rows of its shortlist, and one of every other Program that ran."""
+    """Return the rows of a Problem's shortlist, and one row of every other Program that ran."""
     frames = [read(SHORTLIST, shortlist).with_columns(table=pl.lit(""))]
     for table in (BENCH, FINALISTS):
         if (file := shortlist.with_name(f"{table.name}.parquet")).exists():
@@ -71,5 +71,5 @@ def _proven(problem: Problem, rows: pl.DataFrame) -> Iterator[Finding]:
 
 
 def _is(row: dict[str, Any], *digests: str) -> bool:
-    """Whether a row names these digests; only a shortlist has both."""
+    """Return whether a row names these digests; only a shortlist has both."""
     return all(row[name] in (None, digest) for name, digest in zip(DIGESTS, digests, strict=True))

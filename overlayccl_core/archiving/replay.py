@@ -1,7 +1,7 @@
-"""What needs no ranks is made again from the tables of an archive, by the rules that are here, and compared.
+"""Repetition of all jobs without ranks, by this release's rules from an archive's tables, and comparison.
 
-Each job gets what the archive holds, not what the job before it gave now: so a table that does not follow from its
-inputs is found where it is, and nowhere else.
+Each job reads the archive's tables, not the new output of the job before it: a table that does not follow from
+its inputs is found at its own job, and nowhere else.
 """
 
 import json
@@ -27,13 +27,13 @@ from overlayccl_core.rule import ALL, targets
 from overlayccl_core.tables.remake import RESULTS
 
 LONGEST_S = 3600.0
-OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # variables that tell a run of us something
+OURS = ("OVERLAYCCL_", "SNAKEMAKE_")  # prefixes of variables that change our runs
 SIDECAR = ".sidecar.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A job that the rules have for files of the archive. alone: it starts ranks. target: what it is for."""
+    """A job of the rules for files of the archive. alone: it starts ranks. target: its Snakemake target."""
 
     target: str
     rule: str
@@ -45,25 +45,26 @@ class Planned:
 
     @property
     def name(self) -> str:
-        """`known_ways-tp_mlp`."""
+        """Name of its log: `known_ways-tp_mlp`."""
         return Path(self.log[0]).stem if self.log else self.rule
 
     @property
     def words(self) -> list[str]:
-        """Its own command, without what follows it."""
+        """Words of its own command, up to `&&`."""
         words = shlex.split(self.command)
         return words[: words.index("&&")] if "&&" in words else words
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The digests of code among its parameters."""
+        """Code digests among its parameters."""
         return tuple(word for p in self.parameters if CODE_DIGEST.fullmatch(word := p.strip("'")))
 
 
 def planned(folder: Path, about: Manifest) -> tuple[list[Planned], list[Finding]]:
-    """The jobs that this release's rules have for an archive, and targets of which it has none.
+    """Return the jobs of this release's rules for an archive, and findings for unknown targets.
 
-    ValueError: none for what `all` makes.
+    Raises:
+        ValueError: There are no rules for the target `all`.
     """
     found: dict[tuple[str, ...], Planned] = {}
     without: list[Finding] = []
@@ -86,10 +87,10 @@ def planned(folder: Path, about: Manifest) -> tuple[list[Planned], list[Finding]
 def told(
     folder: Path, plan: Sequence[Planned], jobs: Sequence[Job]
 ) -> Iterator[tuple[Finding, Planned | None]]:
-    """Whether each job was told what the configuration says, and by which code; None: of no planned job.
+    """Yield a finding for each job: do its command and code follow from the configuration? None: an unplanned job.
 
-    What `all` needs was made as the archive's command says, or made again; a job of another target may have been
-    told something else.
+    A job for `all` must follow the archive's command. A job of another target may have had other settings; a
+    mismatch there only counts as "could not".
     """
     asked = {file for job in plan for file in job.outputs}
     for other in (job for job in jobs if asked.isdisjoint(job.outputs)):
@@ -108,8 +109,7 @@ def told(
 
 
 def _told(folder: Path, job: Planned, before: Job | None) -> tuple[CheckOutcome, str]:
-    """before: the job that the record of its first file is of. Its settings stand in sidecars, too, where the page
-    has them from."""
+    """Compare a job with the record of its first file, and with its sidecars, the report's source of settings."""
     if before is None:
         return CheckOutcome.WRONG, f"no record tells how {job.outputs[0]} was made"
     if odd := _odd(job, before):
@@ -124,12 +124,12 @@ def _told(folder: Path, job: Planned, before: Job | None) -> tuple[CheckOutcome,
 
 
 def _without_codes(words: Sequence[str]) -> list[str]:
-    """A command without the digests of its code, which another release has others of."""
+    """Return a command without code digests, which differ between releases."""
     return [word for word in words if not CODE_DIGEST.fullmatch(word)]
 
 
 def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int) -> Iterator[Finding]:
-    """Every file of every job that starts no ranks."""
+    """Repeat every job without ranks and compare its files; workers: jobs at a time."""
     light = [job for job in plan if not job.alone]
     yield from (_finding(Check.MEASURED, job, CheckOutcome.COULD_NOT) for job in plan if job.alone)
 
@@ -168,16 +168,16 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
 
 
 def _elsewhere(word: str, files: Collection[str], folder: Path) -> str:
-    """A word of a command, PATH or NAME=PATH, with one of these files as it is below a folder."""
+    """Return a word of a command, PATH or NAME=PATH, with a path among these files moved below a folder."""
     name, equals, path = word.rpartition("=")
     return f"{name}{equals}{folder / path}" if path in files else word
 
 
 def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.CompletedProcess[str]":
-    """Run our own code on an archive's files: never what the archive holds of code.
+    """Run our own code on an archive's files, never code from the archive.
 
-    Its folder of plug-ins would count as a project's, were none named: named are those of whoever verifies, and of
-    the archive's the strategies, which are read and never run.
+    Without named plug-in folders, the archive's would count as a project's. So the verifier's own are named,
+    and of the archive only the strategies, which are read and never run.
     """
     named = [os.environ.get(loader.VARIABLE, ""), *map(str, _strategies(folder))]
     environment = {
@@ -198,7 +198,7 @@ def _python(folder: Path, words: Sequence[str], text: str) -> "subprocess.Comple
 
 
 def _strategies(folder: Path) -> list[Path]:
-    """A folder of plug-ins with an archive's strategies alone; none where it has none of its own."""
+    """Return a plug-in folder with only an archive's strategies; [] if it has none of its own."""
     own, read = folder / loader.OF_PROJECT / loader.READ, folder.parent / loader.READ
     if not own.is_dir():
         return []
@@ -209,8 +209,8 @@ def _strategies(folder: Path) -> list[Path]:
 
 
 def _odd(job: Planned, before: Job) -> str:
-    """A parameter that one of the two has oftener, but for the code; empty: they have the same."""
-    theirs = map(repr, before.parameters)  # as Snakemake writes them
+    """Return a parameter, other than code, that one of the two has more often; empty if they agree."""
+    theirs = map(repr, before.parameters)  # Snakemake's notation
     mine, those = (
         Counter(p for p in of if not CODE_DIGEST.fullmatch(p.strip("'"))) for of in (job.parameters, theirs)
     )

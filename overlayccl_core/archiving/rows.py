@@ -1,4 +1,4 @@
-"""What an archived job was told, its tables, and whether rows are those that there ought to be."""
+"""Access to an archived job's options and tables, and comparison of rows with the expected ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,20 +19,20 @@ from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.table import Table, read
 
-NAMED = 3  # that a message names
+NAMED = 3  # rows named in a message
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odd:
-    """Something that is not as it ought to be. open: it may be so in an honest run, and no table tells why."""
+    """A deviation. open: an honest run may have it, and no table tells why."""
 
     message: str
     open: bool = False
 
 
 class ArchivedJob:
-    """What a job was told: the options of its command, and its tables, as an archive's folder has them."""
+    """An archived job: the options of its command, and its tables in an archive's folder."""
 
     def __init__(self, folder: Path, job: RuleJob) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class ArchivedJob:
         return models.load(name, self._folder / models.FOLDER)
 
     def file(self, name: str, of: str = "") -> Path:
-        """The input or output of this name, of several that below a folder that is named so."""
+        """Return the input or output of a name; of several, the one below a folder called `of`."""
         paths = (*self._job.inputs.get(name, ()), *self._job.outputs.get(name, ()))
         return self._folder / next(path for path in paths if not of or of in path.parts)
 
@@ -77,7 +77,7 @@ def compared(
     there: Iterable[tuple[Any, ...]],
     allowed: Iterable[tuple[Any, ...]] = (),
 ) -> Iterator[Odd]:
-    """allowed: besides what is wanted."""
+    """Report missing rows and unexpected rows. allowed: optional ones."""
     wanted, there = set(wanted), set(there)
     if lacking := wanted - there:
         yield Odd(message=f"no row of {_named(lacking)}, which ought to have been measured")

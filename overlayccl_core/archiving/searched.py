@@ -1,4 +1,4 @@
-"""A search as it is made again: whoever was asked then is not asked, the answers in the archive speak."""
+"""Repetition of a search: the archived answers replace questions to a language model."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,16 @@ from overlayccl_core.tables.table import read
 SEARCH, ANSWERS = (
     "--search",
     "--answers",
-)  # options of a search's command: its fields, and where it was answered
+)  # options of a search's command: fields, folder of answers
 REPLAY = "replay"
-NO_GUARD_S = 1e9  # another processor may take longer
+NO_GUARD_S = 1e9  # other processors may take longer
 
 
 def without_asking(words: Sequence[str], folder: Path) -> list[str]:
-    """The command of a search with the answers that lie in an archive; of anything else, as it is.
+    """Return the command of a search with the archived answers; any other command unchanged.
 
-    ValueError: why there are none.
+    Raises:
+        ValueError: There are no such answers; the message says why.
     """
     words = list(words)
     if SEARCH not in words:
@@ -40,7 +41,7 @@ def without_asking(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _replayed(fields: Mapping[str, Any], kept: str, folder: Path) -> dict[str, Any]:
-    """The fields of the same search by recorded answers: those that it kept, or those that it replayed itself."""
+    """Return the fields of the same search by recorded answers: its own, or those that it replayed itself."""
     answers = str(fields["answers"]) if fields["proposer"] == REPLAY else kept
     if not (folder / answers).resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"its answers lie in {answers}, which is not in the archive")
@@ -49,9 +50,10 @@ def _replayed(fields: Mapping[str, Any], kept: str, folder: Path) -> dict[str, A
 
 
 def left_open(folder: Path, outputs: Sequence[str]) -> Mapping[str, str]:
-    """Table of a search -> why it need not come out the same, as its tables say themselves.
+    """Return table of a search -> why it may differ, as its own tables say.
 
-    What time cut may be anything. A question without an answer leaves its row open, and the words on the end.
+    A search cut by time may have any result. An unanswered question leaves its row of `calls` open, and the
+    text of the end.
     """
     of = {Path(name).stem: folder / name for name in outputs if name.endswith(".parquet")}
     if SEARCH_ENDS.name not in of:

@@ -1,4 +1,4 @@
-"""Have tables of steps the arms and launches that they ought to have?"""
+"""Completeness of tables of steps: the expected arms and launches."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from statistics import median
@@ -10,19 +10,19 @@ from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import SLOW, StepSettings
 
-NEARLY_SLOW = 0.75 * SLOW  # ranks decided it by their own clocks
+NEARLY_SLOW = 0.75 * SLOW  # ranks decided by their own clocks
 
 
 def launches(
     arms: Arms, rows: Sequence[Row], steps: StepSettings, launches: int, *, narrows: bool
 ) -> Iterator[Odd]:
-    """Of a model: every arm in every launch, for every purpose, and as many steps as there may be.
+    """Check a model's rows: every arm in every launch, for every purpose, with an allowed number of steps.
 
-    An arm may fail where a disturbed launch is repeated, of which the first is kept: it may be there, or not.
+    If an arm fails in the repeat of a disturbed launch, the first try may be kept: its rows there are optional.
     """
     failed = {_arm(row): row["launch"] for row in rows if row["status"] != JobStatus.TRAINED}
     ran = [row for row in rows if row["status"] == JobStatus.TRAINED]
-    first = [row for row in ran if row["launch"] < LAUNCHES]  # by which some are left behind
+    first = [row for row in ran if row["launch"] < LAUNCHES]  # the basis for leaving some out
     names = [(arm.microbatches, arm.name) for arm in arms.arms]
     wanted: set[tuple[Hashable, ...]] = set()
     allowed: set[tuple[Hashable, ...]] = set()
@@ -46,7 +46,7 @@ def launches(
 
 
 def _seeds(purpose: Purpose, launch: int, steps: StepSettings) -> tuple[int, ...]:
-    """Of the courses of an arm in a launch: only the first tells losses and what is left without communication."""
+    """Return an arm's seeds in a launch: only the first launch has losses and steps without communication."""
     if purpose is Purpose.TIMED:
         return (launch,)
     if launch:
@@ -55,7 +55,7 @@ def _seeds(purpose: Purpose, launch: int, steps: StepSettings) -> tuple[int, ...
 
 
 def _counted(ran: Iterable[Row], steps: StepSettings) -> Iterator[Odd]:
-    """The slow have the fewest steps, all others equally many: pairs of steps are what ratios are of."""
+    """Check the numbers of steps: few for slow arms, equal for all others, since ratios need pairs of steps."""
     fewest, timed = steps.minimum_steps, dict[int, list[Row]]()
     for row in ran:
         count = len(row["steps_us"])
@@ -77,7 +77,7 @@ def _counted(ran: Iterable[Row], steps: StepSettings) -> Iterator[Odd]:
 
 
 def stamped(arms: Arms, rows: Iterable[Row], stamps: Iterable[Row]) -> Iterator[Odd]:
-    """What ran at every site is what was to run there; of what never ran there is nothing."""
+    """Check that every site ran its expected Program, and that no other arms have stamps."""
     ran = {_arm(row) for row in rows if row["status"] == JobStatus.TRAINED}
     columns = (*dict.fromkeys(name for one in arms.begun for name in one), "library")
     begun = ({**one, "library": arms.deployment.library} for one in arms.begun)

@@ -1,4 +1,4 @@
-"""A folder that an archive was unpacked to: nothing in it is asked or run that nobody here has named."""
+"""Unpacked archives: nothing in them is asked or run unless the user names it."""
 
 import os
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import PROPOSER
 from overlayccl_core.search.proposer import asks
 
-COMMAND = "command"  # the field of a search that runs a program, and the key that names one
+COMMAND = "command"  # a search's field for a program to run, and its override key
 
 
 def use_plugins(root: Path) -> str:
-    """Let a project's plug-ins count; those of an archive only where somebody named them: else why they do not."""
+    """Activate a project's plug-ins; those of an archive only if the user named them: else return why not."""
     own = root / loader.OF_PROJECT
     if not is_unpacked(root):
         loader.use_project(root)
@@ -26,14 +26,15 @@ def use_plugins(root: Path) -> str:
 
 
 def is_unpacked(root: Path) -> bool:
-    """Whether a folder is one that an archive was unpacked to, by what the archive says of its run."""
+    """Return whether a folder is an unpacked archive, by its manifest."""
     return (root / NAME).is_file()
 
 
 def refuse_unnamed(search: Search, root: Path, typed: Mapping[str, Any]) -> None:
-    """ValueError where a search of an archive would ask a service, or run a program, that nobody typed.
+    """Raise ValueError if an archive's search would ask a service, or run a program, that the user did not type.
 
-    typed: keys and values of --config, without what the archive's own profile configures.
+    Args:
+        typed: Keys and values of --config, without those of the archive's own profile.
     """
     plugin = asks(search.proposer)
     if plugin is None or plugin.language_model(search).recorded or not is_unpacked(root):

@@ -1,4 +1,4 @@
-"""An archive is looked at by somebody who was not there: bytes, manifest, tables, proofs, and all that follows."""
+"""Verification of an archive by other people: bytes, manifest, tables, proofs, and everything derived."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 
 
 def verify(archive: Path, workers: int, progress: Progress) -> Iterator[Finding]:
-    """All findings, one after the other. An archive that cannot be read is one that is wrong."""
+    """Yield all findings, one after the other. An unreadable archive is a wrong one."""
     yield from guarded(Check.BYTES, archive.name, _looked_at(archive, workers, progress))
 
 
@@ -76,7 +76,7 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
 
 
 def _command(folder: Path, about: Manifest) -> Iterator[Finding]:
-    """What is said to make all of it follows from the configuration that is said. Somebody will type it."""
+    """Check the stated command against the stated configuration: readers will type it."""
     command = manifest.command_of(about.profile, about.config, folder)
     if command != about.command:
         why = f"it says {about.command!r} where its configuration says {command!r}"
@@ -88,7 +88,7 @@ def _command(folder: Path, about: Manifest) -> Iterator[Finding]:
 
 
 def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[Finding]:
-    """What is said of the files is what they say."""
+    """Check manifest and checksums against the files."""
     paths = (path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
     there = {path.relative_to(folder).as_posix() for path in paths}
     for name in sorted(there - set(whole)):
@@ -117,7 +117,7 @@ def _sums(file: Path) -> Iterator[tuple[str, str]]:
 def _bytes(
     archive: Path, folder: Path, whole: dict[str, Path | bytes | Link], when: int, about: Manifest
 ) -> Finding:
-    """Packing the same files gives the same bytes."""
+    """Pack the same files again and compare the bytes."""
     mine = hashlib.sha256()
     packing.write_tar(whole, make.folder_of(about), when, _Into(mine))
     theirs = hashlib.sha256()
@@ -136,7 +136,7 @@ def _bytes(
 
 
 class _Into:
-    """What is written is only counted."""
+    """A sink that only hashes."""
 
     def __init__(self, into: Any) -> None:
         self._into = into
@@ -147,7 +147,7 @@ class _Into:
 
 
 def _tables(folder: Path, about: Manifest) -> Iterator[Finding]:
-    """Every table by its schema and its sidecar; what it was made of is what is here."""
+    """Check every table against its schema and sidecar, and its inputs against the files here."""
     known = {table.name: table for table in TABLES}
     for path in sorted((folder / RESULTS / about.tree).rglob("*.parquet")):
         name = path.relative_to(folder).as_posix()

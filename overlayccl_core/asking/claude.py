@@ -1,8 +1,8 @@
-"""Claude, by the `anthropic` package: the key, patience with a busy service, limits of time and size.
+"""Claude through the `anthropic` package: the key, retries against a busy service, limits of time and size.
 
-The answer is streamed, which keeps the connection of a long one alive. Tried again here is only what cannot have
-cost anything: a connection that did not come about, and a request that was turned down for now (429, 5xx). Where an
-answer got lost after the request was sent, the ledger decides, since that may have cost what a call can cost.
+Answers are streamed, to keep long connections alive. Only free failures are retried here: connections that did not
+come about, and requests turned down for now (429, 5xx). An answer lost after sending may cost as much as a full
+one, so the ledger decides about another attempt.
 """
 
 import os
@@ -33,12 +33,12 @@ WITHOUT = (
     "or go on without it: proposer=offline searches by rules alone, proposer=command asks a program of yours, "
     "proposer=replay takes answers that were recorded"
 )
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0  # between tries, where the service does not say how long
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0  # between tries, if the service names no wait
 CONNECT_S = 10.0
 
 
 class Settings(Fields):
-    """How patient it is. The key is no field, nor is the place that it goes to: the environment alone says them."""
+    """Limits on retries and time. The environment alone sets the key and the service's address."""
 
     tries: int = Field(default=8, ge=1, le=100, description="of one request, where the service is busy")
     request_seconds: float = Field(
@@ -51,7 +51,7 @@ class Settings(Fields):
 
 @dataclass(slots=True)
 class Claude:
-    """A LanguageModel. The client is made when it is first asked, and `anthropic` imported then."""
+    """A LanguageModel. It imports `anthropic` and makes the client at first use."""
 
     settings: Settings
     sleep: Callable[[float], None] = time.sleep
@@ -61,18 +61,18 @@ class Claude:
     _sent: bool = False  # whether the request of this try has begun to leave
 
     def check(self) -> None:
-        """ValueError with the mend where it cannot be asked at all: to be called before anything starts."""
+        """Raise ValueError, with the fix, if Claude cannot be asked; call this before anything starts."""
         if said := _lacks():
             raise ValueError(said)
         try:
             self._connected()
-        except Exception as error:  # the library raises what the proxies and certificates named here come to
+        except Exception as error:  # bad proxies and certificates raise errors of many types
             said = claude_errors.no_client(error, secrets())
         if said:
             raise ValueError(f"{said}, {WITHOUT}")
 
     def answer(self, request: Request, *, purpose: str) -> Answer:
-        """The answer, whole or cut at the longest, or a refusal. NoAnswer where there is none."""
+        """Return the answer: whole, cut at the token limit, or a refusal. Raise NoAnswer if no try gave one."""
         if said := _lacks():
             raise NoAnswer(said, outcome=ReplyOutcome.NO_KEY, usage=Usage(), final=True)
         began = self.clock()
@@ -81,7 +81,7 @@ class Claude:
             if isinstance(got, Answer):
                 return got
             if not got.busy:
-                raise got.error  # raised here and not where it was caught: nothing hangs on it that has the key
+                raise got.error  # raised outside `except`, so its context holds no key
             wait = got.wait_s if got.wait_s is not None else _wait_s(number)
             passed = self.clock() - began
             if number == self.settings.tries or passed + wait > self.settings.total_seconds:
@@ -90,9 +90,9 @@ class Claude:
         raise AssertionError("the last try has answered or raised")
 
     def _try(self, request: Request) -> Answer | Failure:
-        """One try. Whatever the library raises holds the request with its headers, so it is not handed on."""
+        """Try once. Errors of the library hold the request's headers, so they are not passed on."""
         hidden = secrets()
-        message: Any = None  # as far as it has come
+        message: Any = None  # the part received so far
         self._sent = False
         try:
             with self._connected().messages.stream(**claude_form.arguments(request)) as stream:
@@ -103,7 +103,7 @@ class Claude:
             if not ended:
                 raise UnusableStream("the answer broke off")
             return claude_form.answer(message, hidden)
-        except Exception as error:  # a service can send anything, and the library then raises anything
+        except Exception as error:  # bad replies raise errors of any type
             return claude_errors.failure(error, message, hidden, sent=self._sent)
 
     def _leaves(self) -> None:
@@ -119,7 +119,7 @@ class Claude:
             self._client = anthropic.Anthropic(
                 api_key=os.environ[KEY].strip(),
                 base_url=place,
-                max_retries=0,  # counted and limited in time above
+                max_retries=0,  # `answer` counts and times the tries
                 http_client=client(
                     self.settings.request_seconds,
                     CONNECT_S,
@@ -127,13 +127,13 @@ class Claude:
                     self._leaves,
                     is_here=urlsplit(place).scheme == "http",
                 ),
-                open_telemetry=False,  # nothing of a request goes anywhere else
+                open_telemetry=False,  # no part of a request goes elsewhere
             )
         return self._client
 
 
 def _lacks() -> str:
-    """What stands in the way of asking at all, and the mend; empty where nothing does."""
+    """Return the obstacle to asking at all, and its fix; empty if there is none."""
     key = os.environ.get(KEY, "").strip()
     if not key:
         return f"there is no key for Claude: set {KEY} (https://platform.claude.com, API keys), {WITHOUT}"
@@ -147,12 +147,12 @@ def _lacks() -> str:
 
 
 def _place() -> str:
-    """Where the key goes: the service that the environment names, else the vendor's own."""
+    """Return the service's address: the environment's, else the vendor's."""
     return os.environ.get(BASE_URL, "").strip() or VENDORS
 
 
 def _is_safe(place: str) -> bool:
-    """Whether nobody on the way can read the key: encrypted, or on this machine."""
+    """Return whether the key stays unreadable on its way: encrypted, or on this machine."""
     try:
         url = urlsplit(place)
         host = url.hostname or ""
@@ -169,5 +169,5 @@ def _is_here(host: str) -> bool:
 
 
 def _wait_s(number: int) -> float:
-    """Twice as long after each try, less up to a half by chance, so that many who wait do not come back at once."""
+    """Double the wait after each try; take off up to half at random, to spread out many clients."""
     return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (number - 1)) * (1 - random() / 2)

@@ -1,7 +1,7 @@
-"""What a try at Claude that failed means: whether the service is busy, what may have been spent, the mend.
+"""Classify failed tries at Claude: is the service busy, how much may have been spent, how is it fixed.
 
-The messages say what the library and the service said, in one line and without any secret. The errors themselves
-hold the request with its headers: they are looked at here and dropped.
+Messages quote the library and the service, in one line and without secrets. The errors themselves hold the
+request's headers: they are read here and dropped.
 """
 
 import math
@@ -38,7 +38,7 @@ class UnusableStream(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A try without an answer. busy: it cost nothing, and a later one may succeed. wait_s: as the service asks."""
+    """A try without an answer. busy: it was free, and a later one may succeed. wait_s: as the service asks."""
 
     error: NoAnswer
     busy: bool = False
@@ -46,8 +46,12 @@ class Failure:
 
 
 def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool) -> Failure:
-    """What an error means. message: the part of the answer that had come; None: none had. sent: whether the
-    request had begun to leave: one that had not cost nothing."""
+    """Classify an error.
+
+    Args:
+        message: The part of the answer received; None if none was.
+        sent: Whether the request had begun to leave; before that it costs nothing.
+    """
     import anthropic
     import httpx2
 
@@ -68,7 +72,7 @@ def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool
 
 
 def no_client(error: Exception, hidden: Iterable[str]) -> str:
-    """Why nothing can be sent from here, and the mend."""
+    """Explain why nothing can be sent from here, and the fix."""
     said = one_line(f"{type(error).__name__}: {error}", hidden)
     variables = _CERTIFICATES if isinstance(error, OSError) else (*_PROXIES, "ANTHROPIC_BASE_URL")
     named = [name for name in variables if os.environ.get(name)]
@@ -77,7 +81,7 @@ def no_client(error: Exception, hidden: Iterable[str]) -> str:
 
 
 def _not_sent(error: Exception, hidden: tuple[str, ...]) -> Failure:
-    """A connection that did not come about may later; a client that cannot be made, or ask so, cannot."""
+    """Classify an unsent request: a failed connection may be retried, an unusable client or request may not."""
     import anthropic
 
     if isinstance(error, anthropic.APIConnectionError):
@@ -89,7 +93,7 @@ def _not_sent(error: Exception, hidden: tuple[str, ...]) -> Failure:
 
 
 def gave_up(error: NoAnswer, tries: int, seconds: float) -> NoAnswer:
-    """The last of several tries."""
+    """Return the error of the last try, with the number of tries and their time."""
     times = "once" if tries == 1 else f"{tries} times"
     return NoAnswer(
         f"{error}; tried {times} in {seconds:.0f} s: come back later, or raise `tries` and `total_seconds`",
@@ -99,8 +103,8 @@ def gave_up(error: NoAnswer, tries: int, seconds: float) -> NoAnswer:
 
 
 def _of_status(status: int, headers: Mapping[str, str], said: str) -> Failure:
-    """Of an error in place of an answer."""
-    # An error that comes as an event of a stream has the status 200: the service was fine and is now too busy.
+    """Classify an HTTP status in place of an answer."""
+    # An error inside a stream has the status 200: the service was fine and is now too busy.
     if status in _BUSY or status >= 500 or status < 300:
         text = f"Claude is busy or out of order: {status} ({said})"
         error = NoAnswer(text, outcome=ReplyOutcome.OVERLOADED, usage=NOTHING)
@@ -118,12 +122,12 @@ def _lost(error: BaseException, usage: Usage | None, hidden: tuple[str, ...]) ->
 
 
 def _said(error: object, hidden: tuple[str, ...]) -> str:
-    """The service's own words, else the library's."""
+    """Return the service's own words, else the library's."""
     return one_line(getattr(error, "api_message", None) or error, hidden)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a service asks to wait, said in milliseconds, seconds or as a date; None where it does not."""
+    """Return the wait in a service's headers (milliseconds, seconds or a date); None if there is none."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit

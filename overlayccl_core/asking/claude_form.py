@@ -1,4 +1,4 @@
-"""A Request as arguments of the Messages API, and its message as an Answer."""
+"""Conversion of a Request to arguments of the Messages API, and of its message to an Answer."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,9 +15,9 @@ from overlayccl_core.asking.conversation import (
     Usage,
 )
 
-NOTHING_SAID = {"type": "text", "text": "(nothing)"}  # the service takes no turn that is empty
-CACHED = {"type": "ephemeral"}  # for five minutes, each reading of it anew
-NOT_AN_OBJECT = "not_an_object"  # the key of a tool's input that is no object, so that it is wrong and seen
+NOTHING_SAID = {"type": "text", "text": "(nothing)"}  # the service takes no empty turn
+CACHED = {"type": "ephemeral"}  # for five minutes, renewed at each read
+NOT_AN_OBJECT = "not_an_object"  # key for a tool's input of a wrong type: it stays wrong and visible
 _STOPS = {
     "tool_use": Stop.TOOL_CALLS,
     "max_tokens": Stop.MAX_TOKENS,
@@ -33,10 +33,10 @@ _COUNTS = {
 
 
 def arguments(request: Request) -> dict[str, Any]:
-    """What `messages.stream` takes.
+    """Return the arguments of `messages.stream`.
 
-    A cache keeps the tools and the system's part, which come first in what the model reads, and of a conversation
-    that goes on also all that was said.
+    The service caches the tools and the system prompt, the first parts to be read; in a longer conversation it
+    also caches all earlier messages.
     """
     said: dict[str, Any] = {
         "model": request.model,
@@ -79,7 +79,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 
 def answer(message: Any, hidden: Iterable[str]) -> Answer:
-    """A message that has ended, as an Answer. ValueError, AttributeError, TypeError: it has not the form of one."""
+    """Convert a finished message. Raise ValueError, AttributeError or TypeError if it is malformed."""
     blocks = [cleaned(block.to_dict(warnings=False), hidden) for block in message.content]
     kinds = [block["type"] for block in blocks]
     calls = tuple(
@@ -105,7 +105,7 @@ def _input(value: Any) -> dict[str, Any]:
 
 
 def usage_so_far(message: Any) -> Usage | None:
-    """The tokens of a message, or of its part that has come; None where it does not say them."""
+    """Return the tokens of a message, or of its part so far; None if it does not count them."""
     counts = getattr(message, "usage", None)
     values = {name: getattr(counts, theirs, None) or 0 for name, theirs in _COUNTS.items()}
     if counts is None or not all(type(value) is int and value >= 0 for value in values.values()):

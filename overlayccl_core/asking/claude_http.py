@@ -1,4 +1,4 @@
-"""The HTTP client beneath `anthropic`: no redirect, a limit of the time and of the size of a whole answer."""
+"""The HTTP client beneath `anthropic`: no redirects, limits on the time and size of a whole answer."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -7,16 +7,16 @@ from typing import Any
 import anthropic
 import httpx2
 
-LOGGERS = ("anthropic", "httpx2", "httpcore2")  # which print headers when they are asked for details
-LONGEST_BYTES = 32 << 20  # of an answer as it is sent: a hundred times the longest that models give
+LOGGERS = ("anthropic", "httpx2", "httpcore2")  # they print headers at detailed log levels
+LONGEST_BYTES = 32 << 20  # of an answer on the wire: a hundred times a model's longest
 
 
 class TooLong(Exception):
-    """More bytes than any answer has."""
+    """A response exceeds the size of any answer."""
 
 
 class _Limited(httpx2.SyncByteStream):  # type: ignore[misc]
-    """The bytes of a response until its time is over, also where a server sends signs of life alone."""
+    """The bytes of a response until its deadline, even if a server sends only signs of life."""
 
     def __init__(self, stream: httpx2.SyncByteStream, end: float, clock: Callable[[], float]) -> None:
         self._stream = stream
@@ -40,10 +40,12 @@ class _Limited(httpx2.SyncByteStream):  # type: ignore[misc]
 def client(
     seconds: float, connect_s: float, clock: Callable[[], float], leaves: Callable[[], None], *, is_here: bool
 ) -> httpx2.Client:
-    """A client whose responses end after so many seconds, whatever they send, and after as long a silence.
+    """Return a client with time limits on responses.
 
-    leaves: called when the first byte of a request goes out, beyond whatever proxy there is. is_here: the service
-    runs on this machine, so no proxy is asked, which would read the key.
+    Args:
+        seconds: Limit on a whole response, whatever it contains, and on a silence.
+        leaves: Called when the first byte of a request goes out, beyond any proxy.
+        is_here: The service runs on this machine, so no proxy is asked; it would read the key.
     """
 
     def limited(response: httpx2.Response) -> None:
@@ -60,10 +62,10 @@ def client(
 
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A redirect would hand the request, and maybe the key, to a place that nobody named.
+    # A redirect would hand the request, and maybe the key, to an unnamed service.
     return anthropic.DefaultHttpxClient(
         timeout=httpx2.Timeout(seconds, connect=min(connect_s, seconds)),
         follow_redirects=False,
         event_hooks={"request": [traced], "response": [limited]},
-        **({"transport": httpx2.HTTPTransport()} if is_here else {}),  # nobody looks for proxies then
+        **({"transport": httpx2.HTTPTransport()} if is_here else {}),  # ignores proxy settings
     )

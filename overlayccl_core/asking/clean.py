@@ -1,4 +1,4 @@
-"""What others said, made fit to be kept: no secret, no text that is not Unicode, no number that is not JSON."""
+"""Sanitize texts of others: no secrets, no invalid Unicode, no numbers outside JSON."""
 
 import math
 import os
@@ -8,19 +8,19 @@ from typing import Any
 
 REMOVED = "[secret removed]"
 DEEPEST = 50  # levels of JSON: a request's own schemas have fewer than ten
-LONGEST = 300  # characters of what others say in a message
-_SHORTEST = 8  # characters of a secret: a shorter text may stand in any sentence
+LONGEST = 300  # characters of others' text in a message
+_SHORTEST = 8  # characters of a secret: shorter texts occur in any sentence
 _SECRET = re.compile(r"(_KEY|_TOKEN|_SECRET|_PASSWORD)$")
 
 
 def secrets() -> tuple[str, ...]:
-    """Values of variables like ANTHROPIC_API_KEY, which are to be seen nowhere; the longest first."""
+    """Return the secret values of variables like ANTHROPIC_API_KEY, the longest first."""
     named = {value.strip() for name, value in os.environ.items() if _SECRET.search(name.upper())}
     return tuple(sorted((value for value in named if len(value) >= _SHORTEST), key=len, reverse=True))
 
 
 def cleaned(value: Any, hidden: Iterable[str], _depth: int = 0) -> Any:
-    """The same text or JSON without what is hidden. ValueError: too deep, or a number that JSON does not have."""
+    """Return the same text or JSON without `hidden`. ValueError: too deep, or a number outside JSON."""
     if _depth > DEEPEST:
         raise ValueError(f"JSON of more than {DEEPEST} levels")
     if isinstance(value, str):
@@ -37,7 +37,7 @@ def cleaned(value: Any, hidden: Iterable[str], _depth: int = 0) -> Any:
 
 
 def one_line(value: object, hidden: Iterable[str]) -> str:
-    """A text for a message: cleaned, in one line, cut where it is long."""
+    """Return a text for a message: cleaned, in one line, cut if long."""
     text = " ".join(cleaned(str(value), hidden).split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
@@ -51,7 +51,7 @@ _PLACES = (
 
 
 def without_places(text: str) -> str:
-    """What ranks or a library said, without the hosts, files and addresses in it: those stay on this machine."""
+    """Remove hosts, files and addresses from texts of ranks or libraries: these stay on this machine."""
     for place, instead in _PLACES:
         text = place.sub(instead, text)
     return text

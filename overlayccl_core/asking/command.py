@@ -1,4 +1,4 @@
-"""Any program that answers: the request as JSON on its standard input, the answer on its standard output."""
+"""Any program as a language model: JSON request on its standard input, answer on its standard output."""
 
 import json
 import os
@@ -28,9 +28,9 @@ from overlayccl_core.asking.conversation import (
 from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.loader import SAFE_PATH
 
-LONGEST_BYTES = 4 << 20  # of an answer; the longest of a model's are a tenth of it
+LONGEST_BYTES = 4 << 20  # of an answer: ten times a model's longest
 MOST_TOKENS = 10**12  # of a call: more is no count, and fits no table
-_POLL_S = 0.05  # between looks whether a program that says nothing has ended
+_POLL_S = 0.05  # between checks whether a silent program has ended
 
 
 class _Call(Fields):
@@ -41,7 +41,7 @@ class _Call(Fields):
 
 
 class _Tokens(Fields):
-    """Of the call; where the model has a price they are counted as money."""
+    """Tokens of the call; they cost money if the model has a price."""
 
     input: int = Field(default=0, ge=0, le=MOST_TOKENS)
     output: int = Field(default=0, ge=0, le=MOST_TOKENS)
@@ -50,7 +50,7 @@ class _Tokens(Fields):
 
 
 class _Said(Fields):
-    """What a program may say in place of plain text."""
+    """The fields of a program's answer, in place of plain text."""
 
     text: str = ""
     tool_calls: tuple[_Call, ...] = Field(default=(), description='a list of {"name": ..., "input": {...}}')
@@ -64,12 +64,15 @@ class _Said(Fields):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A LanguageModel that starts a program for every request. words: the program and its arguments.
+    """A LanguageModel: starts a program for every request.
 
-    Its standard input is `Request.to_json()` and the `purpose`, in one object. Its standard output, in UTF-8, is
-    the text of the answer, or an object with some of the fields `text`, `tool_calls`, `usage`, `model` and
-    `made_by` and no other. It has the environment of this process, and its own process group, which is killed as a
-    whole when it ends or takes longer than `seconds`.
+    Standard input is one JSON object: `Request.to_json()` and the `purpose`. Standard output, in UTF-8, is the
+    answer's text, or an object with some of the fields `text`, `tool_calls`, `usage`, `model` and `made_by` and no
+    other. The program has this process's environment and its own process group; the whole group is killed when the
+    program ends or exceeds `seconds`.
+
+    Attributes:
+        words: The program and its arguments.
     """
 
     words: Sequence[str]
@@ -77,7 +80,7 @@ class Command:
     recorded: bool = False
 
     def answer(self, request: Request, *, purpose: str) -> Answer:
-        """What the program says. NoAnswer: what it did instead, and the mend."""
+        """Return the program's answer, or raise NoAnswer with the failure and its fix."""
         hidden = secrets()
         said = self._output(json.dumps(request.to_json() | {"purpose": purpose}).encode(), hidden)
         try:
@@ -92,14 +95,14 @@ class Command:
             ) from None
 
     def _output(self, given: bytes, hidden: Iterable[str]) -> bytes:
-        """What the program writes, if it ends well and in time."""
+        """Return the program's output, if it ends well and in time."""
         with TemporaryFile() as stdin:
             stdin.write(given)
             stdin.seek(0)
             try:
                 process = subprocess.Popen(
                     list(self.words),
-                    # of a run's jobs; this program may import what lies beside it
+                    # SAFE_PATH is for a run's jobs; this program may import its neighbours
                     env={name: value for name, value in os.environ.items() if name != SAFE_PATH},
                     stdin=stdin,
                     stdout=subprocess.PIPE,
@@ -122,7 +125,7 @@ class Command:
         return output
 
     def _both(self, process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-        """What it wrote to its outputs until it ended, also where others that it started hold them open."""
+        """Collect both outputs until the program ends, even if its children hold them open."""
         output, errors = bytearray(), bytearray()
         end = time.monotonic() + self.seconds
         with selectors.DefaultSelector() as ready:
@@ -158,14 +161,14 @@ class Command:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill whatever of its process group still runs."""
+    """Kill all remaining processes of its group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _said(text: str, hidden: Iterable[str]) -> _Said:
-    """Fields, where the text is an object of none but them; else the text itself. ValueError: one is wrong."""
+    """Parse an object of known fields, else keep the text. ValueError: a field is wrong."""
     data: object = None
     if text.startswith("{"):
         try:

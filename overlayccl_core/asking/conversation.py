@@ -1,8 +1,8 @@
-"""What goes to a language model and what comes back: messages and tools in; text or tool calls and usage out.
+"""Data of a conversation with a language model: messages, tools, answers, tokens.
 
-Whoever answers is behind one protocol, `LanguageModel`: a vendor's client, any program, answers recorded earlier.
-A request has two digests. `prompt_digest` is of what is said; `digest` is of that and of how it is to be answered
-(the model's name, its temperature, the longest answer). Equal digests, equal requests.
+All sources of answers implement one protocol, `LanguageModel`: a vendor's client, any program, recorded answers. A
+request has two digests: `prompt_digest` covers the prompt, `digest` also the options (the model's name, its
+temperature, the longest answer). Equal digests, equal requests.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """What a model may call. schema: JSON schema of its input, an object."""
+    """A tool for the model to call. schema: JSON schema of its input, an object."""
 
     name: str
     description: str
@@ -24,7 +24,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that a model made. id: by which its result names it. input: as it came, not checked."""
+    """A call made by a model. id: for reference in its result. input: as received, unchecked."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call came to, for the model. failed: the call was refused, and the text says why."""
+    """The result of a call, for the model. failed: the call was refused, and the text says why."""
 
     id: str
     text: str
@@ -42,7 +42,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """What is said to the model: a text, results of its calls, or both (the results first)."""
+    """A message to the model: text, results of its calls, or both (results first)."""
 
     text: str = ""
     results: tuple[ToolResult, ...] = ()
@@ -50,7 +50,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assistant:
-    """What the model said before. opaque: what its vendor wants back with it as it came, such as its thinking."""
+    """An earlier message of the model. opaque: data to return to its vendor unchanged, such as its thinking."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -58,17 +58,20 @@ class Assistant:
 
 
 Message = User | Assistant
-_HOW = ("model", "temperature", "max_tokens")  # a request is to be answered: no part of what is said
+_HOW = ("model", "temperature", "max_tokens")  # options of a request, not part of its prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One call of a model.
 
-    system: the part that many requests begin with, worth caching. messages: from a User's to a User's, in turns.
-    answer_schema: JSON schema that the text of the answer is to have; None: any text. sample: tells apart requests
-    that say the same and are to be answered anew. model: as its vendor names it; empty: whoever answers.
-    temperature None: the model's own.
+    Attributes:
+        system: The common beginning of many requests, worth caching.
+        messages: Turns, from a User's to a User's.
+        answer_schema: JSON schema of the answer's text; None: any text.
+        sample: Distinguishes equal prompts, so each gets an answer of its own.
+        model: The vendor's name; empty: any.
+        temperature: None: the model's own.
     """
 
     system: str
@@ -82,7 +85,7 @@ class Request:
 
     @property
     def prompt(self) -> dict[str, Any]:
-        """What is said, as JSON; a message begins with who says it."""
+        """The prompt as JSON; each message begins with its role."""
         return {
             "system": self.system,
             "messages": [
@@ -94,29 +97,29 @@ class Request:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the whole request as JSON."""
         return self.prompt | {name: getattr(self, name) for name in _HOW}
 
     @property
     def prompt_digest(self) -> str:
-        """sha256 of what is said."""
+        """sha256 of the prompt."""
         return digests(self.to_json())[0]
 
     @property
     def digest(self) -> str:
-        """sha256 of all of it."""
+        """sha256 of the whole request."""
         return digests(self.to_json())[1]
 
 
 def digests(request: Mapping[str, Any]) -> tuple[str, str]:
-    """(prompt_digest, digest) of what a Request's `to_json` gave."""
+    """Return (prompt_digest, digest) of the output of `Request.to_json`."""
     said = {key: value for key, value in request.items() if key not in _HOW}
     return _sha256(said), _sha256(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of a call. input: that were neither read from a cache nor written into one."""
+    """Tokens of a call. input: without those read from a cache or written into one."""
 
     input: int = 0
     output: int = 0
@@ -129,24 +132,21 @@ class Stop(StrEnum):
 
     END = "end"
     TOOL_CALLS = "tool_calls"
-    MAX_TOKENS = "max_tokens"  # cut: the text is not whole
+    MAX_TOKENS = "max_tokens"  # cut: the text is incomplete
     REFUSAL = "refusal"
 
 
 class MadeBy(StrEnum):
-    """Who made an answer. No conclusion about models is drawn from one that is scripted."""
+    """The source of an answer. Scripted answers support no conclusion about models."""
 
     MODEL = "model"
-    COMMAND = "command"  # a program that does not say what is behind it
+    COMMAND = "command"  # a program of unknown kind
     SCRIPTED = "scripted"  # a script, or a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back. usage None: whoever answered does not count tokens. model: who says that it answered.
-
-    opaque: as an Assistant's.
-    """
+    """A model's answer. usage: None if not counted. model: by its own account. opaque: as in Assistant."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -158,32 +158,33 @@ class Answer:
 
     @property
     def turn(self) -> Assistant:
-        """The answer as a turn of the conversation that goes on."""
+        """The answer as a turn of the ongoing conversation."""
         return Assistant(text=self.text, calls=self.calls, opaque=self.opaque)
 
 
 class ReplyOutcome(StrEnum):
-    """Why nothing came back that can be used."""
+    """Why there is no usable answer."""
 
-    ASKED = "asked"  # sent, and no more is known: the run was killed
+    ASKED = "asked"  # sent, outcome unknown: the run was killed
     CEILING = "ceiling"  # not sent: it might cost more than is left
-    UNPRICED = "unpriced"  # not sent: what it might cost is not known
+    UNPRICED = "unpriced"  # not sent: its cost is unknown
     NO_KEY = "no_key"  # not sent
     REJECTED = "rejected"  # the request, or the key, was turned down
-    OVERLOADED = "overloaded"  # and stayed so for as long as it was tried
-    LOST = "lost"  # the connection, or the time, after it was sent
-    MALFORMED = "malformed"  # what came back has not the form of an answer
-    FAILED = "failed"  # the program, or the client, that was to answer
+    OVERLOADED = "overloaded"  # in all tries
+    LOST = "lost"  # after sending: broken connection or timeout
+    MALFORMED = "malformed"  # not the form of an answer
+    FAILED = "failed"  # error of the answering program or client
     NOT_RECORDED = "not_recorded"  # no answer was recorded earlier
     DAMAGED = "damaged"  # a record cannot be read
 
 
 class NoAnswer(Exception):
-    """Nothing came back that can be used; the message says what happened and the mend, in one line.
+    """There is no usable answer; the message gives the cause and the fix, in one line.
 
-    usage: what is known to have been used all the same; None: nothing is known.
-    final: asking anything else is in vain too (no key, no money, no program), so the search goes on without.
-    again: the same may be asked once more; whoever does counts what this one may have cost first.
+    Attributes:
+        usage: Tokens known to be used all the same; None if unknown.
+        final: Any other question is in vain too (no key, no money, no program), so the search goes on without.
+        again: The same may be asked once more; the caller first counts this one's possible cost.
     """
 
     def __init__(
@@ -203,17 +204,18 @@ class NoAnswer(Exception):
 
 
 class LanguageModel(Protocol):
-    """Who answers.
-
-    recorded: whether what it says was said earlier, so that it costs nothing and is not kept anew.
-    """
+    """A source of answers. recorded: answers come from records; they are free and not recorded again."""
 
     recorded: bool
 
     def answer(self, request: Request, *, purpose: str) -> Answer:
-        """The answer; NoAnswer where there is none, after what retrying is worth without counting it.
+        """Return the answer, after free retries only.
 
-        purpose: what the request is for, in a word.
+        Args:
+            purpose: The request's purpose, in a word.
+
+        Raises:
+            NoAnswer: There is no usable answer.
         """
 
 

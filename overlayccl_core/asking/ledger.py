@@ -1,4 +1,4 @@
-"""Every question to a language model goes through a ledger: answers that are known, the ceiling, what it cost."""
+"""The ledger: all questions to a language model pass through it. It reuses answers and limits and counts costs."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -25,8 +25,11 @@ from overlayccl_core.configuration.prices import FILE, Prices
 class Call:
     """One ask, as a row of the table `calls`.
 
-    made_by: None: nobody answered. recorded: the answer was known, so nothing was sent or spent; usage and usd are
-    then of when it was made. usd, seconds: None is not known, or was not measured now.
+    Attributes:
+        made_by: None if no answer came.
+        recorded: A known answer was reused: nothing was sent or spent; usage and usd are those of the original
+            call.
+        usd, seconds: None if unknown, or not measured now.
     """
 
     purpose: str
@@ -43,14 +46,18 @@ class Call:
 
 
 class Ledger:
-    """Asks a model and counts. What was answered before is not asked again, whoever answered it.
+    """Ask a model and count the costs; reuse recorded answers from any source.
 
-    max_usd: what all calls of the results tree together may cost; None: no ceiling. spent: what they cost so far.
-    clock: seconds from any start on. now: the date in UTC. attempts: how often the same may be asked where an
-    answer got lost on its way, each time at its own cost. alone: nobody else sets money aside while it is held.
+    Requests without a model name have no price: the costs of a user's own program are unknown, so no ceiling holds
+    them.
 
-    A request that names no model has no price: what a program of one's own pays is not known here, and no ceiling
-    holds it.
+    Args:
+        max_usd: Ceiling on the total cost of all calls of the results tree; None: no ceiling.
+        spent: Returns their cost so far.
+        clock: Seconds from any start on.
+        now: The date in UTC.
+        attempts: Times to ask for one answer if it is lost or malformed; each attempt costs.
+        alone: A lock; while held, no other process sets money aside.
     """
 
     def __init__(
@@ -78,7 +85,7 @@ class Ledger:
         self.calls: list[Call] = []
 
     def ask(self, request: Request, *, purpose: str, style: str) -> Answer:
-        """The answer, recorded or new. NoAnswer where there is none; that is a Call, too."""
+        """Return the answer, recorded or new. Raise NoAnswer if there is none; that counts as a Call, too."""
         blank = self._blank(request, purpose, style)
         for last in (attempt == self._attempts for attempt in range(1, self._attempts + 1)):
             try:
@@ -89,7 +96,7 @@ class Ledger:
         raise ValueError(f"attempts must be at least 1 (got {self._attempts})")
 
     def _known(self, request: Request, blank: Record) -> Answer | None:
-        """The answer that was recorded; None where none was."""
+        """Return the recorded answer; None if there is none."""
         try:
             record = self._records.find(request.digest)
         except ValueError as error:
@@ -100,7 +107,7 @@ class Ledger:
         return record.answer
 
     def _asked(self, request: Request, blank: Record) -> Answer:
-        """What the model answers now."""
+        """Ask the model now."""
         if self._model.recorded:
             return self._repeated(request, blank)
         reserved = self._reserved(request, blank)
@@ -117,7 +124,7 @@ class Ledger:
         return answer
 
     def _repeated(self, request: Request, blank: Record) -> Answer:
-        """What is said again from elsewhere: nothing is spent, and nothing is kept twice."""
+        """Take an answer recorded elsewhere: spend nothing, keep no second copy."""
         try:
             answer = self._model.answer(request, purpose=blank.purpose)
         except NoAnswer as error:
@@ -127,7 +134,7 @@ class Ledger:
         return answer
 
     def _reserved(self, request: Request, blank: Record) -> Path | None:
-        """The file that sets aside the most that the call may cost; None where that is nothing or not known."""
+        """Set aside the call's highest possible cost in a file; None if it is zero or unknown."""
         most = money.most_usd(request, self._prices)
         if self._max_usd is not None and request.model and most is None:
             raise self._refused(
@@ -142,7 +149,7 @@ class Ledger:
             return self._records.reserve(replace(blank, usd=most)) if most else None
 
     def _hold(self, blank: Record, most: float, max_usd: float) -> None:
-        """NoAnswer if a call may cost more than is left."""
+        """Raise NoAnswer if a call may cost more than is left."""
         try:
             spent = self._spent()
         except ValueError as error:
@@ -163,7 +170,7 @@ class Ledger:
         self._count(record, recorded=False)
 
     def _blank(self, request: Request, purpose: str, style: str) -> Record:
-        """The record of a call of which nothing is known yet."""
+        """Return the record of a call before it is made."""
         return Record(
             digest=request.digest,
             prompt_digest=request.prompt_digest,
@@ -197,7 +204,7 @@ class Ledger:
         )
 
     def _refused(self, blank: Record, message: str, outcome: ReplyOutcome) -> NoAnswer:
-        """The reason for not asking at all."""
+        """Count a call refused before sending; return the error."""
         self._count(replace(blank, outcome=outcome, usd=0.0, message=message), recorded=False)
         return NoAnswer(message, outcome=outcome, usage=Usage(), final=True)
 

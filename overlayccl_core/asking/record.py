@@ -1,8 +1,8 @@
-"""One call as one JSON file: what was asked, who answered what and when, and what it cost.
+"""One call as one JSON file: the request, the answer's source and date, and the cost.
 
-`<digest>.json` has an answer and is found by the digest of its request. `<digest>.asked-<8 digits>.json` is of a
-call without one: written with the most that it may cost before it is sent, so that a run that is killed cannot
-spend unseen; it gives way to the answer, or says in the end why there is none and what that cost.
+`<digest>.json` holds an answer; its name is the digest of the request. `<digest>.asked-<8 digits>.json` is a call
+without an answer. It is written before sending, with the highest possible cost, so a killed run cannot spend
+unseen. The answer then replaces it; if none comes, it keeps the reason and the cost.
 """
 
 import json
@@ -19,15 +19,20 @@ from overlayccl_core.asking.conversation import Answer, MadeBy, ReplyOutcome, St
 from overlayccl_core.tables.atomic import write_bytes
 
 FORMAT = "overlayccl call 1"
-FOLDER = "answers"  # that records lie in, anywhere in a results tree
+FOLDER = "answers"  # of records, anywhere in a results tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A call. date: UTC, ISO 8601. usd, seconds: None is not known. message: why there is no answer.
+    """A call.
 
-    made_by, answer: None where there is no answer. model: that answered, else that was asked; empty: nobody says.
-    usd: what the call may have cost at most, where nobody says what it used.
+    Attributes:
+        made_by, answer: None without an answer.
+        model: The one that answered, else the requested one; empty if unknown.
+        date: UTC, ISO 8601.
+        usd: The highest possible cost if usage is unknown; None if that is unknown, too.
+        seconds: None if unknown.
+        message: The reason for a missing answer.
     """
 
     format: str = FORMAT
@@ -61,7 +66,7 @@ _FORM = TypeAdapter(Record)
 
 
 def read(path: Path) -> Record:
-    """The record in a file. ValueError: the file, what is wrong, the mend."""
+    """Read a record. If it is damaged, raise ValueError with file, fault and fix."""
     try:
         return _FORM.validate_json(path.read_bytes())
     except ValidationError as error:
@@ -75,13 +80,13 @@ def read(path: Path) -> Record:
 
 
 class Records:
-    """The records in one folder, which need not be there yet."""
+    """The records in one folder; it need not exist yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def find(self, digest: str) -> Record | None:
-        """The record with the answer to the request of that digest. ValueError: a damaged file."""
+        """Return the record with the answer to the request of this digest, if any. ValueError: a damaged file."""
         path = self._path(digest)
         if not path.is_file():
             return None
@@ -93,25 +98,26 @@ class Records:
         return record
 
     def answered(self) -> Iterator[Record]:
-        """All records with an answer, by the names of their files; of a tree with folders `answers`, those in them.
+        """Yield all records with an answer, by file name: those in folders `answers`, else the folder's own.
 
-        ValueError: a damaged file.
+        Raises:
+            ValueError: A file is damaged.
         """
         for folder in sorted(self.folder.glob(f"**/{FOLDER}")) or [self.folder]:
             yield from (record for record in _records(folder, "*.json") if record.answer is not None)
 
     def keep(self, record: Record) -> None:
-        """Write a record that has an answer."""
+        """Write a record with an answer."""
         self._write(self._path(record.digest), record)
 
     def reserve(self, record: Record) -> Path:
-        """Write the record of a call that is about to be sent; the file, which is no other call's."""
+        """Write the record of a call before it is sent; return its file, unique to the call."""
         path = self.folder / f"{record.digest}.asked-{secrets.token_hex(4)}.json"
         self._write(path, record)
         return path
 
     def settle(self, reserved: Path, record: Record) -> None:
-        """Put what came of a call in the place of what was reserved: its answer, or what it may have cost."""
+        """Replace a reservation by the answer or the call's cost; delete it if there is neither."""
         if record.answer is None and record.usd:
             self._write(reserved, record)
             return
@@ -128,9 +134,10 @@ class Records:
 
 
 def spent(tree: Path) -> float:
-    """US dollars of all calls recorded below a folder, reserved ones at the most they may cost.
+    """Return the US dollars of all calls recorded below a folder, reserved ones at their highest possible cost.
 
-    ValueError: a damaged file.
+    Raises:
+        ValueError: A file is damaged.
     """
     return sum(record.usd or 0.0 for record in _records(tree, f"**/{FOLDER}/*.json"))
 

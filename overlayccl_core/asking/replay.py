@@ -1,4 +1,4 @@
-"""Answers that were recorded earlier, found by what is said: whoever answered it then answers it now."""
+"""Recorded answers, found by their prompt, from any model or program."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,17 +11,17 @@ from overlayccl_core.asking.record import FOLDER, Record, Records
 
 @dataclass(frozen=True)
 class Replay:
-    """A LanguageModel of a folder of records, or of a results tree with some. It is free, and always the same.
+    """A LanguageModel over a folder of records, or a results tree with some. Free and deterministic.
 
-    Of several answers to one prompt (by other models, at other temperatures) it takes that of the very request,
-    else the first by name of its file.
+    If a prompt has several answers (other models, other temperatures), the answer to the identical request comes
+    first, then the order of file names.
     """
 
     folder: Path
     recorded: bool = True
 
     def answer(self, request: Request, *, purpose: str) -> Answer:
-        """The recorded answer. NoAnswer: which request has none, and how to record it."""
+        """Return the recorded answer, or raise NoAnswer with the request and how to record it."""
         if not self.folder.is_dir():
             raise self._miss(
                 f"there is no folder {self.folder}: name one that has recorded answers", final=True
@@ -51,7 +51,7 @@ class Replay:
 
 
 def _first_line(request: Request) -> str:
-    """Of what was said last."""
+    """Return the first line of the last message."""
     last = request.messages[-1] if request.messages else User()
     results = last.results if isinstance(last, User) else ()
     text = last.text or (results[0].text if results else "")

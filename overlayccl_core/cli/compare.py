@@ -1,26 +1,31 @@
-"""`overlayccl compare A B`: two runs side by side, of archives or folders."""
+"""`overlayccl compare RUN RUN ...`: the results of several runs at the same Cases, of archives or folders."""
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from rich.table import Table
 
-from overlayccl_core.cli.render import NOTHING, at_joints, console, plain_table, times
+from overlayccl_core.cli.render import NOTHING, at_joints, console, percent, plain_table, programs_of, times
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.ranges import gains, state
+from overlayccl_core.report.ranges import Fidelities, Gain, Range, fidelities, gains, range_of, state
 from overlayccl_core.report.sentences import KNOWN
-from overlayccl_core.report.tree import Tree
+from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.tables.remake import RESULTS
 from overlayccl_core.tables.theta import THETA
 
 LEGEND = (
-    "Coefficients: with their 95% bootstrap intervals; *: the two do not overlap. Deployed: =: one Program. "
-    "x developer: where the developer's calls are fastest; x best other: the best that needs no search at the "
-    "same or less memory; how many times as fast, with its 95% interval, by launches that chose nothing."
+    "error, repeat, order, regret: as in `overlayccl summary`, the least and the largest over the runs. beyond "
+    "noise: in how many runs the model's first choice was slower than the fastest measured beyond noise. "
+    "x developer: where the developer's calls are fastest; x best other: the best that needs no search at the same "
+    "or less memory; x fastest: at any memory. How many times as fast, over all runs and then in each with its 95% "
+    "interval. no search needed: what was chosen is a known way, too."
+)
+OF_TWO = (
+    "Coefficients: with their 95% bootstrap intervals; *: the two do not overlap. Chosen: =: one Program."
 )
 CASE_WIDTH, FEATURE_WIDTH = 34, 40
 
@@ -29,47 +34,111 @@ def add(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "compare",
-        help="two runs side by side: coefficients, what was chosen, what it is worth",
-        description="Lay two runs side by side: the coefficients of the cost model, what was chosen, and how "
-        "many times as fast it is. An archive is read as it is: `overlayccl verify` says whether to believe it.",
+        help="several runs beside each other: how right the model was, what was chosen, what it is worth",
+        description="What several runs found of the same Cases: the least and the largest of each figure, and each "
+        "run's gains. Of two runs also their coefficients and choices. An archive is read as it is: `overlayccl "
+        "verify` says whether to believe it.",
     )
-    for name in ("a", "b"):
-        parser.add_argument(name, type=Path, metavar=name.upper(), help="an archive, or a folder of a run")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="archives, or folders of runs")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the four tables. ValueError for a path without a run."""
+    """Print the tables. ValueError for a path without a run, a run given twice, and a damaged table."""
     with tempfile.TemporaryDirectory() as place:
-        a, b = (_opened(path, Path(place, name)) for path, name in ((arguments.a, "a"), (arguments.b, "b")))
-        names = (str(arguments.a), str(arguments.b))
-        for part in (_runs(a, b, names), _thetas(a, b), _choices(a, b), _gains(a, b), LEGEND):
+        trees = trees_of([_folder(path, Path(place, str(n))) for n, path in enumerate(arguments.runs)])
+        names = {tree.path: str(path) for tree, path in zip(trees, arguments.runs, strict=True)}
+        for part in _parts(trees, names):
             console().print(part, highlight=False)
     return 0
 
 
-def _opened(path: Path, place: Path) -> Tree:
-    """Return the run of a folder, or of an archive after unpacking it."""
+def _parts(trees: Sequence[Tree], names: dict[Path, str]) -> Iterator[Table | str]:
+    yield _runs(trees, names)
+    if len(trees) == 2:
+        yield from (_thetas(*trees), _choices(*trees), OF_TWO)
+    yield from (_fidelities(fidelities(trees)), _gains(gains(trees), names), LEGEND)
+
+
+def _folder(path: Path, place: Path) -> Path:
+    """Return the folder of a run, after unpacking an archive."""
     from overlayccl_core.archiving import packing
 
     if path.is_dir():
-        return Tree(path=path)
+        return path
     if not path.is_file():
         raise ValueError(f"{path}: there is no such archive or folder")
     trees = [one for one in (packing.unpack(path, place) / RESULTS).glob("*") if one.is_dir()]
     if len(trees) != 1:
         raise ValueError(f"{path}: holds {len(trees)} runs where one is due")
-    return Tree(path=trees[0])
+    return trees[0]
 
 
-def _runs(a: Tree, b: Tree, names: tuple[str, str]) -> Table:
+def _runs(trees: Sequence[Tree], names: dict[Path, str]) -> Table:
     table = plain_table("The runs")
-    for header in ("", "run", "disturbed", "measured on"):
+    for header in ("run", "disturbed", "CPU of others, at most", "measured on"):
         table.add_column(header, overflow="fold")
-    for letter, name, tree in zip("AB", names, (a, b), strict=True):
+    for tree in trees:
         here = state(tree)
-        table.add_row(letter, name, ", ".join(here.disturbed) or "no", "\n".join(here.fingerprints))
+        table.add_row(
+            names[tree.path],
+            ", ".join(here.disturbed) or "no",
+            percent(here.foreign_cpu_share),
+            "\n".join(here.fingerprints),
+        )
     return table
+
+
+def _fidelities(rows: Iterable[Fidelities]) -> Table:
+    table = plain_table("How right the model was")
+    table.add_column("Programs of", overflow="fold")
+    for header in ("runs", "error", "repeat", "order", "regret", "beyond noise"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            programs_of(row.case, row.direction),
+            str(row.runs),
+            _range(row.error, percent),
+            _range(row.repeat, percent),
+            _range(row.order, lambda value: f"{value:.3f}"),
+            _range(row.regret, percent),
+            f"{row.beyond_noise} of {row.runs}" if row.regret else NOTHING,
+        )
+    return table
+
+
+def _gains(gained: dict[str, list[Gain]], names: dict[Path, str]) -> Table:
+    table = plain_table("What is deployed")
+    table.add_column("step of, or pass of", overflow="fold")
+    table.add_column("run", overflow="fold")
+    for header in ("x developer", "x best other", "x fastest"):  # 80 columns: intervals fold
+        table.add_column(header, justify="right", overflow="fold")
+    table.add_column("use", overflow="fold")
+    for place, here in gained.items():
+        found = [one for one in here if not one.known]
+        ratios = (
+            [one.over_developer for one in here],
+            *([getattr(one, name) for one in found] for name in ("over_best", "over_fastest")),
+        )
+        spans = (_range(range_of(r.value for r in each if r), _two_digits) for each in ratios)
+        table.add_row(place, f"all {len(here)}", *spans, "", style="bold")
+        for one in here:
+            beside = "" if one.best_other is None else f" {one.best_other}"
+            gains = (KNOWN if one.known else times(of) for of in (one.over_best, one.over_fastest))
+            best, fastest = gains
+            table.add_row("", names[one.run.path], times(one.over_developer), best + beside, fastest, one.use)
+    return table
+
+
+def _range(span: Range | None, text: Callable[[float], str]) -> str:
+    """Return `4.6%..7.1%`; `4.6%` if both are written alike."""
+    if span is None:
+        return NOTHING
+    return "..".join(dict.fromkeys((text(span.low), text(span.high))))
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def _thetas(a: Tree, b: Tree) -> Table:
@@ -115,28 +184,6 @@ def _chosen(tree: Tree) -> Iterator[tuple[str, tuple[str, str]]]:
     rows = tree.choice if tree.choice is not None else pl.DataFrame()
     for row in rows.iter_rows(named=True):
         yield f"{row['case']} {row['direction']}", (row["candidate"], row["program"])
-
-
-def _gains(a: Tree, b: Tree) -> Table:
-    table = plain_table("Worth")
-    table.add_column("model", overflow="fold")
-    for header in ("A: x developer", "x best other", "B: x developer", "x best other"):
-        table.add_column(header, justify="right")
-    found = gains((a, b))
-    for model in found:
-        sides = {one.run.path: one for one in found[model]}
-        both = [sides.get(tree.path) for tree in (a, b)]
-        texts = (
-            text
-            for one in both
-            for text in (
-                (NOTHING, NOTHING)
-                if one is None
-                else (times(one.over_developer), KNOWN if one.known else times(one.over_best))
-            )
-        )
-        table.add_row(model, *texts)
-    return table
 
 
 def _sides(title: str, what: str, last: str) -> Table:

@@ -17,7 +17,6 @@ from overlayccl_core.cli import (
     init,
     problems,
     prove,
-    ranges,
     report,
     schema,
     score,
@@ -32,7 +31,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS = (
     *(problems, trace, prove, score, try_strategy, ask, bucket),
-    *(explain, summary, ranges, report, schema, doctor, estimate),
+    *(explain, summary, report, schema, doctor, estimate),
     *(verify, compare, init, why),
 )
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130

@@ -1,4 +1,4 @@
-"""The Cases of a configuration: entry by entry, and those of its models' sites, at a deployment."""
+"""The Cases of a configuration at a deployment: those of its entries, and those of its models' sites."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from overlayccl_core.program.problem import Direction
 
 
 class Placed(Fields):
-    """The fields that an entry of any Problem may have: which ranks a Case is of, and of what its data is."""
+    """Fields common to the entries of all Problems: ranks of the Case, and its data."""
 
     ranks: int | None = Field(
         default=None, ge=2, description="N of the Problem, which must divide the world size (default: all)"
@@ -38,16 +38,20 @@ _OF_EVERY_PROBLEM = tuple(Placed.model_fields)
 
 
 class NoCases(ValueError):
-    """Nothing in the configuration has a Case of a Problem."""
+    """The configuration has no Case of a Problem."""
 
 
 def cases_of(settings: Settings, deployment: Deployment, problem: str, root: Path = Path()) -> list[Case]:
-    """The Cases of a Problem: of the models that are configured, then of the entries, in their order.
+    """Return the Cases of a Problem: those of the configured models, then those of the entries, in their order.
 
-    An entry whose readable id stands for another Case too has a digest in its id; a model's Case never has.
-    root: the repository's, whose config/models is read.
-    ValueError for an unknown Problem, an entry that does not fit, two entries that make the same Case, and
-    different Cases of one id; NoCases where there is none.
+    If two Cases share a readable id, the entry's id gets a digest; a model's never does.
+
+    Args:
+        root: The repository's folder, for config/models.
+
+    Raises:
+        ValueError: Unknown Problem, invalid entry, two entries of the same Case, or different Cases of one id.
+        NoCases: The Problem has none.
     """
     of_models = list(_of_models(settings, deployment, problem, root))
     of_entries = list(_of_entries(settings, deployment, problem))
@@ -69,11 +73,11 @@ def cases_of(settings: Settings, deployment: Deployment, problem: str, root: Pat
     return list(cases.values())
 
 
-_Found = tuple[str, Case]  # where a Case comes from, for messages
+_Found = tuple[str, Case]  # source of a Case, for messages; the Case
 
 
 def _by_id(found: Iterable[_Found]) -> dict[str, Case]:
-    """id -> Case. ValueError where two different ones have the same."""
+    """Return id -> Case. ValueError if two different ones share an id."""
     first: dict[str, _Found] = {}
     for where, case in found:
         before, known = first.setdefault(case.id, (where, case))
@@ -95,7 +99,7 @@ def _check_each_once(found: Iterable[_Found]) -> None:
 def cases_of_model(
     model: Model, deployment: Deployment, microbatches: int, problem: str | None = None
 ) -> dict[str, Case]:
-    """site -> its Case, in the order in which the step driver prefers sites; of one Problem, or (None) of all."""
+    """Return site -> its Case, in the step driver's order of preference; of one Problem, or (None) of all."""
     try:
         model.check(deployment.ranks)
     except ValueError as error:
@@ -135,7 +139,7 @@ def _of_entries(settings: Settings, deployment: Deployment, problem: str) -> Ite
 
 
 def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:
-    """One configuration entry at a deployment: the Problem's own fields and those of `Placed`."""
+    """Return the Case of a configuration entry at a deployment: the Problem's own fields and those of `Placed`."""
     placed = Placed.from_data({k: v for k, v in entry.items() if k in _OF_EVERY_PROBLEM})
     ranks = placed.ranks or deployment.ranks
     if deployment.ranks % ranks:
@@ -157,7 +161,7 @@ def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> C
 
 
 def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bool) -> int:
-    """Ranks of ONE group that share a node."""
+    """Return how many ranks of ONE group share a node."""
     on_a_node = deployment.ranks_per_node // groups if strided else deployment.ranks_per_node
     mine = min(max(on_a_node, 1), ranks)
     if ranks % mine or (
@@ -171,13 +175,13 @@ def _ranks_per_node(deployment: Deployment, ranks: int, groups: int, strided: bo
 
 
 def workload_named(problem: str, entry: Mapping[str, Any]) -> str | None:
-    """The workload whose parameter sizes an entry takes, where its Problem's entries may; None: it takes none."""
+    """Return the workload whose parameter sizes an entry takes; None if it takes none."""
     named = entry.get("model") if issubclass(catalog.plug_in(problem).Entry, OfTensors) else None
     return None if named is None else str(named)
 
 
 def _example(problem: str, name: str, ranks: int) -> dict[str, Any]:
-    """The fields of one of a Problem's examples. ValueError naming those there are."""
+    """Return the fields of one of a Problem's examples. A ValueError lists the known ones."""
     known = catalog.plug_in(problem).examples(ranks)
     if name not in known:
         raise ValueError(f"{problem}: example: there is no {name!r}: {hint(name, known)}")
@@ -185,7 +189,7 @@ def _example(problem: str, name: str, ranks: int) -> dict[str, Any]:
 
 
 def _resolved(problem: str, entry: Mapping[str, Any], example: str | None, ranks: int) -> dict[str, Any]:
-    """The Problem's own fields; in place of `model` (a workload) and its fields, the sizes of its parameters."""
+    """Return the Problem's own fields; `model` (a workload) and its fields become the sizes of its parameters."""
     fields = {k: v for k, v in entry.items() if k not in _OF_EVERY_PROBLEM}
     if example is not None:
         fields |= _example(problem, example, ranks)

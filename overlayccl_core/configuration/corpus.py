@@ -10,10 +10,7 @@ MEND = "or leave corpus out, for the sources of Python's standard library"
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files in a folder and below; hidden ones do not count.
-
-    ValueError where there is no such folder, or no file in it.
-    """
+    """Return all files in a folder and below, except hidden ones. ValueError if folder or files are missing."""
     if not folder.is_dir():
         raise ValueError(f"corpus: there is no folder {folder}: name one that has files of text, {MEND}")
     below = sorted(path.relative_to(folder) for path in folder.rglob("*"))
@@ -26,9 +23,10 @@ def files_of(folder: Path) -> list[Path]:
 
 @cache
 def read(folder: Path) -> tuple[bytes, bytes]:
-    """(to train on, to validate with) of all files of a folder. A character of UTF-8 is in one of them, whole.
+    """Return the bytes (to train on, to validate with) of all files of a folder; no UTF-8 character is split.
 
-    ValueError as of `files_of`, and for a file that is no UTF-8.
+    Raises:
+        ValueError: As in `files_of`, or a file is not UTF-8.
     """
     parts = [_parted(path, folder) for path in files_of(folder)]
     return b"".join(train for train, _ in parts), b"".join(validation for _, validation in parts)
@@ -49,18 +47,18 @@ def _parted(path: Path, folder: Path) -> tuple[bytes, bytes]:
 
 
 def digest(folder: Path) -> str:
-    """16 hexadecimal digits for what `read` reads. ValueError as there."""
+    """Return 16 hexadecimal digits that identify the bytes of `read`. ValueError: as there."""
     train, validation = read(folder)
     return hashlib.sha256(b"%d %b%b" % (len(train), train, validation)).hexdigest()[:16]
 
 
 def check(folder: Path, batch: int, sequence: int) -> None:
-    """ValueError where either part has no room for a batch of texts of `sequence` bytes, and the next ones."""
+    """Raise ValueError if a part has no room for a batch of texts of `sequence` bytes, each with its next byte."""
     check_sizes(folder, [len(text) for text in read(folder)], "bytes", batch, sequence)
 
 
 def check_sizes(folder: Path, sizes: Sequence[int], unit: str, batch: int, sequence: int) -> None:
-    """The same of the sizes of both parts, in bytes or in tokens."""
+    """Check the sizes of both parts, in bytes or in tokens, as `check` does."""
     least = batch * (sequence + 1) + 1
     for what, size in zip(("train on", "validate with"), sizes, strict=True):
         if size < least:

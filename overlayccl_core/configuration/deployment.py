@@ -1,6 +1,6 @@
 """A deployment: a cluster and its collective library, as data.
 
-A file may say `inherits: NAME`: it then has the fields of NAME.yaml beside it, but for those that it gives itself.
+A file with `inherits: NAME` takes from NAME.yaml beside it all fields except those it gives itself.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from overlayccl_core.configuration.sizes import MIB, Bytes
 
 
 class Tier(Fields):
-    """Consecutive ranks that are equally near to one another."""
+    """Consecutive ranks, equally near to one another."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$", description="lower-case letters, digits, _ and -")
     ranks: int = Field(ge=1, description="consecutive ranks that one unit of the tier holds")
@@ -34,7 +34,7 @@ def _node_and_network(given: Mapping[str, Any]) -> tuple[Tier, ...]:
 
 
 def _known(backend: str) -> str:
-    loader.path("backends", backend)  # ValueError naming those there are
+    loader.path("backends", backend)  # a ValueError lists the known ones
     return backend
 
 
@@ -44,7 +44,7 @@ def _known_launcher(launcher: str) -> str:
 
 
 class Deployment(Fields):
-    """Where Programs run."""
+    """A cluster and its library: where Programs run."""
 
     name: str
     backend: Annotated[str, AfterValidator(_known)] = Field(
@@ -114,7 +114,7 @@ class Deployment(Fields):
 
     @property
     def nodes(self) -> int:
-        """How many nodes the ranks are on."""
+        """Number of nodes."""
         return self.ranks // self.ranks_per_node
 
 
@@ -124,7 +124,7 @@ Inheriting = create_model("Inheriting", __base__=partial("Own", Deployment), inh
 
 
 def load(path: str | Path) -> Deployment:
-    """The deployment that a YAML file describes; its name is the file's. ValueError: file, field and mend."""
+    """Return the deployment described by a YAML file, named after the file. ValueError: file, field and mend."""
     return _loaded(Path(path), ())
 
 
@@ -136,10 +136,7 @@ def _loaded(file: Path, heirs: tuple[str, ...]) -> Deployment:
 
 
 def _with_inherited(file: Path, heirs: tuple[str, ...]) -> Any:
-    """The fields that a file gives and, below them, those of what it inherits from, which must be right by itself.
-
-    heirs: the files that came here by inheriting, the first one first.
-    """
+    """Return the fields of a file over those of its parent, a valid deployment; heirs: files on the way here."""
     data = parsed(file)
     if not isinstance(data, Mapping) or INHERITS not in data:
         return data

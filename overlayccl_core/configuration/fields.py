@@ -1,8 +1,8 @@
-"""Fields that people write: declared once as a class, read from YAML, checked, and refused in one line.
+"""Configuration fields: declared once as a class, read from YAML, checked, and refused in one line.
 
-A class of fields derives from `Fields`; each field has its type, its bounds and a description (units, meaning),
-which is said again where a value is wrong. Nothing is coerced: neither "4" nor true is a 4. An int may stand for a
-float, and a list becomes a tuple.
+A class of fields derives from `Fields`. Each field has a type, bounds and a description (units, meaning); errors
+repeat the description. Nothing is coerced: neither "4" nor true is a 4. An int may stand for a float, and a list
+becomes a tuple.
 """
 
 import difflib
@@ -26,9 +26,9 @@ _SHOWN = 60  # characters of a wrong value
 
 
 class Fields(BaseModel):
-    """Base of all classes of fields. Values are frozen; a field that is not declared is refused.
+    """Base of all classes of fields. Values are frozen; an undeclared field is refused.
 
-    A `validation_alias` is the field's name in a file, where that is not its name in Python.
+    `validation_alias` gives a field's name in files if it differs from the name in Python.
     """
 
     model_config = ConfigDict(
@@ -42,9 +42,14 @@ class Fields(BaseModel):
 
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
-        """The object that plain data of a file describes. ValueError: field, rule, value and mend.
+        """Return the object described by plain data of a file.
 
-        given: fields that do not stand in the file, and may not.
+        Args:
+            data: Mapping of the fields in the file.
+            given: Fields from elsewhere; the file may not have them.
+
+        Raises:
+            ValueError: Names field, rule, value and mend.
         """
         if not isinstance(data, Mapping):
             raise ValueError(f"must be a mapping of fields (got {_shown(data)})")
@@ -55,25 +60,24 @@ class Fields(BaseModel):
         return cls.from_json(json.dumps({**data, **given}, default=str))
 
     def to_json(self) -> str:
-        """One line with sorted keys: equal objects give equal text."""
+        """Return one line of JSON with sorted keys: equal objects give equal text."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The object that `to_json` wrote. ValueError: field, rule, value and mend."""
-        try:  # JSON is what is strict and still has lists for tuples and words for enums
+        """Return the object written by `to_json`. ValueError: field, rule, value and mend."""
+        try:  # strict JSON still takes lists for tuples and words for enums
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise ValueError(_said(cls, error)) from None
 
     def changed(self, **fields: Any) -> Self:
-        """These fields with some others in their place, checked like all."""
+        """Return a copy with some fields changed, all checked again."""
         return type(self)(**{**dict(self), **fields})
 
 
 class OfTensors(Fields):
-    """An entry of a Problem in which a model may stand in place of `sizes`: `model`, a workload, and the fields
-    that its parameter sizes follow from."""
+    """A Problem's entry with `sizes`, or instead `model` (a workload) and the fields that determine its sizes."""
 
     sizes: tuple[Count, ...] = Field(
         default=(),
@@ -82,12 +86,12 @@ class OfTensors(Fields):
 
 
 def declared(cls: type[Fields]) -> dict[str, FieldInfo]:
-    """The fields of a class under their names in a file."""
+    """Return the fields of a class under their names in a file."""
     return {str(info.validation_alias or name): info for name, info in cls.model_fields.items()}
 
 
 def chosen(cls: type[F], data: Mapping[str, Any], field: str, class_of: Callable[[str], type[F]]) -> type[F]:
-    """The class of the plug-in that a field of the data names. ValueError: the field and the mend."""
+    """Return the class of the plug-in named in a field of the data. ValueError: the field and the mend."""
     name = data.get(field)
     if not isinstance(name, str):
         got = f" (got {name!r})" if field in data else ""
@@ -99,9 +103,13 @@ def chosen(cls: type[F], data: Mapping[str, Any], field: str, class_of: Callable
 
 
 def partial(name: str, cls: type[Fields], *, only: Iterable[str] = (), deep: bool = False) -> type[Fields]:
-    """A class with the same fields (or some of them), each of which may be left out.
+    """Return a class with the same fields (or only some), all optional.
 
-    deep: theirs too, where they are classes of fields. What only several fields together break is not checked.
+    Args:
+        name: Name of the new class.
+        cls: Class of fields.
+        only: Names of the fields to keep; empty keeps all.
+        deep: Make the fields of nested classes of fields optional, too. Validators of several fields are dropped.
     """
     fields: dict[str, Any] = {}
     for field in only or cls.model_fields:
@@ -115,10 +123,7 @@ def partial(name: str, cls: type[Fields], *, only: Iterable[str] = (), deep: boo
 
 
 def schema(*classes: type[Fields], given: Iterable[str] = ("name",)) -> dict[str, Any]:
-    """The JSON schema of a file of the fields of any of these classes, for editors.
-
-    given: fields that do not stand in the file.
-    """
+    """Return the JSON schema for files of any of these classes, for editors; given: fields outside the file."""
     any_of: Any = reduce(or_, classes)
     whole: dict[str, Any] = _plain(TypeAdapter(any_of).json_schema())
     for file in [whole["$defs"][of["$ref"].split("/")[-1]] for of in whole.get("anyOf", ())] or [whole]:
@@ -128,7 +133,7 @@ def schema(*classes: type[Fields], given: Iterable[str] = ("name",)) -> dict[str
 
 
 def _plain(part: Any) -> Any:
-    """Without titles, which repeat names, and without the null of what may be left out."""
+    """Drop titles, which repeat names, and null defaults of optional fields."""
     if isinstance(part, list):
         return [_plain(item) for item in part]
     if not isinstance(part, dict):
@@ -140,12 +145,12 @@ def _plain(part: Any) -> Any:
 
 
 def described(cls: type[Fields]) -> str:
-    """The fields of a class with what they mean, in one line."""
+    """Return the fields of a class and their meanings, in one line."""
     return "; ".join(f"{name}: {info.description}" for name, info in declared(cls).items())
 
 
 def unique(items: tuple[T, ...]) -> tuple[T, ...]:
-    """A validator: no item stands twice."""
+    """Validate: no item stands twice."""
     if len(set(items)) < len(items):
         raise ValueError(f"items must differ (got {_shown(list(items))})")
     return items
@@ -154,10 +159,15 @@ def unique(items: tuple[T, ...]) -> tuple[T, ...]:
 def read(
     what: str, path: Path, cls: type[F], *, data_of: Callable[[Path], Any] | None = None, **given: Any
 ) -> F:
-    """The object that a YAML file describes. ValueError: file, field, rule, value and mend.
+    """Return the object described by a YAML file.
 
-    what: the word for such a file (`search`). data_of: the fields of a file, where they are more than what it
-    says. given: fields that do not stand in the file (its name).
+    Args:
+        what: Word for such a file (`search`), for messages.
+        data_of: Reads the fields of a file, if they are more than its text.
+        given: Fields outside the file (its name).
+
+    Raises:
+        ValueError: Names file, field, rule, value and mend.
     """
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
@@ -169,7 +179,7 @@ def read(
 
 
 def parsed(path: Path) -> Any:
-    """What a YAML file holds. ValueError if it is no YAML, or has a field twice."""
+    """Return the content of a YAML file. ValueError if it is no YAML, or has a field twice."""
     try:
         return deepcopy(_loaded(path.read_text()))
     except yaml.YAMLError as error:
@@ -178,12 +188,12 @@ def parsed(path: Path) -> Any:
 
 @cache
 def _loaded(text: str) -> Any:
-    """What a text of YAML holds: whoever reads a configuration reads its files many times."""
+    """Parse YAML text, cached: one run reads the same files many times."""
     return yaml.load(text, Loader=_EachFieldOnce)
 
 
 class _EachFieldOnce(yaml.SafeLoader):
-    """YAML in which the second of two equal fields does not silently take the place of the first."""
+    """A YAML loader that refuses two equal fields; SafeLoader would silently keep the second."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: dict[Any, int] = {}
@@ -198,14 +208,14 @@ class _EachFieldOnce(yaml.SafeLoader):
 
 
 def hint(word: object, known: Iterable[str]) -> str:
-    """The nearest of the known names, or all of them."""
+    """Suggest the nearest of the known names, or list all."""
     names = list(known)
     close = difflib.get_close_matches(str(word), names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose among {', '.join(names)}"
 
 
 def _said(cls: type[Fields], error: ValidationError) -> str:
-    """One mistake in one line. An unknown field goes first: a missing one is often the same field, misspelt."""
+    """Tell one mistake in one line, an unknown field first: a missing one is often the same field, misspelt."""
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     *above, last = loc = first["loc"] or ("",)
     where = ".".join(map(str, loc))
@@ -216,7 +226,7 @@ def _said(cls: type[Fields], error: ValidationError) -> str:
     mend = f": {meant}" if meant else ""
     if first["type"] == "value_error":
         text = str(first["ctx"]["error"])
-        if _is_fields(_bare(_at(cls, first["loc"]))):  # of several fields: it says its own mend
+        if _is_fields(_bare(_at(cls, first["loc"]))):  # of several fields: the message has its own mend
             return f"{prefix}{text}"
         return f"{where}: {text}{mend}"
     if first["type"] == "missing":
@@ -239,7 +249,7 @@ def _names(annotation: Any) -> tuple[str, ...]:
 
 
 def _description(cls: type[Fields], loc: Iterable[int | str]) -> str | None:
-    """What the innermost declared field on the way means."""
+    """Return the description of the innermost declared field on the way."""
     description: str | None = None
     annotation: Any = cls
     for part in loc:
@@ -257,7 +267,7 @@ def _at(annotation: Any, loc: Iterable[int | str]) -> Any:
 
 
 def _step(annotation: Any, part: int | str) -> Any:
-    """The type of a field, of a mapping's values or of a list's items."""
+    """Return the type of a field, of a mapping's values or of a list's items."""
     kind = _bare(annotation)
     if _is_fields(kind):
         info = declared(kind).get(str(part))
@@ -269,7 +279,7 @@ def _step(annotation: Any, part: int | str) -> Any:
 
 
 def _bare(annotation: Any) -> Any:
-    """A type without what Annotated adds, and without None beside it."""
+    """Strip a type of Annotated and of `| None`."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     others = [kind for kind in get_args(annotation) if kind is not type(None)]

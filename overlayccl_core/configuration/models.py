@@ -1,7 +1,7 @@
-"""A training model: a file in config/models, typed by its workload, which says what its ranks do together.
+"""A training model: a file in config/models, typed by its workload, which tells what its ranks do together.
 
-`Model` is what every model has. A file workloads/<workload>.py derives two classes: `Sizes`, the fields that
-parameter sizes follow from, and `Model`, with all fields (workloads/README.md).
+`Model` has the fields common to all models. A file workloads/<workload>.py derives two classes: `Sizes`, with the
+fields that determine parameter sizes, and `Model`, with all fields (workloads/README.md).
 """
 
 import json
@@ -24,10 +24,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A place in a training step where a Problem occurs: `entry` is the Case's configuration entry.
+    """A place in a training step where a Problem occurs.
 
-    Names differ within a step. direction: which of the Problem's two Programs runs there. A backward whose Program
-    is chosen for itself is a site of its own, beside that of its forward.
+    A backward with a Program chosen for itself is a site of its own, beside that of its forward.
+
+    Attributes:
+        name: Differs from the names of the step's other sites.
+        entry: Configuration entry of the Case.
+        direction: Which of the Problem's two Programs runs here.
     """
 
     name: str
@@ -38,11 +42,13 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one training step asks of the machine.
+    """Work of the machine in one training step.
 
-    rank_parameters: elements of parameters on the rank that holds most. activation: elements that one block hands
-    to the next on one rank, of one microbatch. flops: floating-point operations of the matrix products of a step,
-    forward and backward, of all ranks together; nothing is computed twice (no recomputation).
+    Attributes:
+        rank_parameters: Elements of parameters on the fullest rank.
+        activation: Elements handed from one block to the next on one rank, of one microbatch.
+        flops: Floating-point operations of the matrix products of a step, forward and backward, of all ranks
+            together. Nothing is computed twice (no recomputation).
     """
 
     dtype: DType
@@ -52,32 +58,34 @@ class Work:
 
     @property
     def parameter_bytes(self) -> int:
-        """Of one rank; its gradients take as many."""
+        """Bytes of one rank's parameters; its gradients take as many."""
         return self.rank_parameters * self.dtype.bytes
 
     @property
     def optimizer_bytes(self) -> int:
-        """AdamW's (Loshchilov and Hutter 2019) two moments in float32; beside parameters of 16 bits a copy of those
-        in float32."""
+        """Bytes of AdamW's state on one rank (Loshchilov and Hutter 2019): two moments in float32.
+
+        Parameters of 16 bits also have a float32 copy.
+        """
         copies = 2 if self.dtype.bytes >= DType.FLOAT32.bytes else 3
         return copies * self.rank_parameters * DType.FLOAT32.bytes
 
     @property
     def activation_bytes(self) -> int:
-        """Of one microbatch between two blocks."""
+        """Bytes of one microbatch between two blocks, on one rank."""
         return self.activation * self.dtype.bytes
 
 
 class Sizes(Fields, ABC):
-    """The fields from which the sizes of a model's parameters follow."""
+    """The fields that determine the sizes of a model's parameters."""
 
     @abstractmethod
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
-        """(name, shape) of every parameter, in the order of the forward pass."""
+        """Return (name, shape) of every parameter, in the order of the forward pass."""
 
 
 class Model(Sizes):
-    """What every model has: a training step on a batch, in each of the ways to split it that are measured."""
+    """Fields common to all models: a training step on a batch, measured at each of its numbers of microbatches."""
 
     name: str
     workload: str = Field(description="a file in overlayccl_core/workloads")
@@ -107,44 +115,44 @@ class Model(Sizes):
 
     @abstractmethod
     def check(self, ranks: int) -> None:
-        """ValueError where the model cannot be spread over so many ranks."""
+        """Raise ValueError if the model cannot be spread over so many ranks."""
 
     @abstractmethod
     def sites(self, microbatches: int, ranks: int) -> tuple[Site, ...]:
-        """Where Problems occur in a step of so many ranks, in the order in which the step driver prefers them:
-        backward first."""
+        """Return the sites of a step on so many ranks, in the step driver's order of preference: backward first."""
 
     @abstractmethod
     def replicas(self, ranks: int) -> tuple[int, ...]:
-        """rank -> which replica of the data it trains on: equal for ranks that share a batch; 0 is the first."""
+        """Return rank -> index of its data replica: equal for ranks with the same batch; 0 is the first."""
 
     def data_digest(self) -> str | None:
-        """Of the files that its training reads; None: it reads none."""
+        """Return the digest of the files read in training, or None for a model without such files."""
         return None
 
     def on_text(self, folder: str | None, tokenizer: str | None) -> Self:
-        """The same model trained on the text of a folder, as the tokens of a file; what is None stays as it is.
+        """Return this model trained on a folder of text, read with a tokenizer file; None keeps either as it is.
 
-        ValueError where it reads none.
+        Raises:
+            ValueError: The model reads no text.
         """
         raise ValueError(f"workload {self.workload} reads no text: leave corpus and tokenizer out")
 
     def identity(self) -> str:
-        """JSON of all that decides what is trained: its fields, and what the files hold that it reads."""
+        """Return as JSON all that decides the training: the fields, and a digest of the files read."""
         return json.dumps([self.to_json(), self.data_digest()])
 
     def work(self, microbatches: int, ranks: int) -> Work | None:
-        """What a step asks of the machine; None where the workload does not say."""
+        """Return the work of a step, or None if the workload does not declare it."""
         return None
 
     @property
     def framework_arms(self) -> tuple[str, ...]:
-        """Arms of the framework's own (measuring/arms.py); none, unless a model says so."""
+        """Arms of the framework's own (measuring/arms.py); none by default."""
         return ()
 
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
-        """The model of the workload that the data names. ValueError: field, rule, value and mend."""
+        """Return the model, of the class of the data's workload. ValueError: field, rule, value and mend."""
         if cls is not Model or not isinstance(data, Mapping):
             return super().from_data(data, **given)
         own = chosen(Model, data, "workload", lambda name: workload_of(name).Model)
@@ -152,50 +160,50 @@ class Model(Sizes):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The model that `to_json` wrote, of its own class."""
+        """Return the model written by `to_json`, of its own class."""
         return super().from_json(text) if cls is not Model else cls.from_data(json.loads(text))
 
 
 class Workload(Protocol):
-    """What a file in workloads/ defines."""
+    """Classes defined by a file in workloads/."""
 
     Sizes: type[Sizes]
     Model: type[Model]
 
 
 def workload_of(name: str) -> Workload:
-    """The plug-in; ValueError naming those there are."""
+    """Return the plug-in. A ValueError lists the known ones."""
     return loader.plug_in(Workload, "workloads", name)
 
 
 def load(name: str, folder: Path = FOLDER) -> Model:
-    """The model of that name. ValueError: file, field and mend."""
+    """Return the model of a name. ValueError: file, field and mend."""
     return read("model", folder / f"{name}.yaml", Model, name=name)
 
 
 def label(model: str, microbatches: int) -> str:
-    """`nano m8`: a model at a number of microbatches, as tables and messages name it."""
+    """Return `nano m8`: the name of a model at a number of microbatches, for tables and messages."""
     return f"{model} m{microbatches}"
 
 
 def of_label(text: str) -> tuple[str, int]:
-    """(model, microbatches) of a `label`."""
+    """Return (model, microbatches) of a `label`."""
     model, _, microbatches = text.rpartition(" m")
     return model, int(microbatches)
 
 
 def of_labels(texts: str | None) -> list[tuple[str, int]]:
-    """The same of each in `nano m8, nano m1`, as the column `trained_in` has them; none of None."""
+    """Return (model, microbatches) of each label in `nano m8, nano m1` (as in column `trained_in`); [] of None."""
     return [of_label(text) for text in texts.split(", ")] if texts else []
 
 
 def problems_of(model: Model, ranks: int) -> tuple[str, ...]:
-    """The Problems at the sites of a model's step, in the order of their names."""
+    """Return the Problems at the sites of a model's step, sorted by name."""
     return tuple(sorted({site.problem for site in sites_of(model, model.microbatches[0], ranks)}))
 
 
 def sites_of(model: Model, microbatches: int, ranks: int) -> tuple[Site, ...]:
-    """The sites of a step in the driver's order of preference. ValueError where two share a name."""
+    """Return the sites of a step in the driver's order of preference. ValueError if two share a name."""
     sites = model.sites(microbatches, ranks)
     names = [site.name for site in sites]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -1,4 +1,4 @@
-"""What an hour of a node and a token of a model cost: config/prices.yaml, each price with its date and source."""
+"""Prices of a node's hour and a model's tokens: config/prices.yaml, each with its date and source."""
 
 import datetime
 from pathlib import Path
@@ -8,23 +8,23 @@ from pydantic import Field
 from overlayccl_core.configuration.fields import Fields, read
 
 FILE = Path("config/prices.yaml")
-OLD_DAYS = 180  # from then on the age of a price is told
+OLD_DAYS = 180  # older prices are shown with their age
 
 
 class Dated(Fields):
-    """When and where a price was read."""
+    """Date and source of a price."""
 
     date: datetime.date = Field(description="the day of the source, as 2026-06-25")
     source: str = Field(pattern=r"^https://\S+", description="the page, and what else confirms it")
 
     def old_days(self, today: datetime.date) -> int | None:
-        """Its age in days, where it is old; else None."""
+        """Return the age in days if it is over OLD_DAYS; else None."""
         days = (today - self.date).days
         return days if days > OLD_DAYS else None
 
 
 class Price(Dated):
-    """On demand, of one instance, without tax, storage and traffic."""
+    """Price of one instance on demand, without tax, storage and traffic."""
 
     instance: str = Field(min_length=1, description="its type, as `node` of a deployment names it")
     region: str = Field(pattern=r"^[a-z]+(-[a-z]+)+-\d$", description="of the provider, such as us-west-2")
@@ -32,7 +32,7 @@ class Price(Dated):
 
 
 class ModelPrice(Dated):
-    """US dollars of a million tokens, without tax, discounts of a contract and surcharges of a place."""
+    """US dollars of a million tokens, without tax, contract discounts and regional surcharges."""
 
     model: str = Field(min_length=1, description="its name, as requests name it")
     longest_prompt: int | None = Field(
@@ -51,7 +51,7 @@ class ModelPrice(Dated):
 
 
 class Prices(Fields):
-    """The table. Of several prices the first one counts: of an instance; of a model, that the prompt fits."""
+    """The table. The first matching price counts: of an instance, or of a model whose prompt limit fits."""
 
     prices: tuple[Price, ...] = Field(
         default=(), description="each with instance, region, usd_per_hour, date and source"
@@ -62,17 +62,17 @@ class Prices(Fields):
     )
 
     def of_model(self, model: str, prompt_tokens: int) -> ModelPrice | None:
-        """The price of a model for a prompt of so many tokens; None where the table has none."""
+        """Return the price of a model for a prompt of so many tokens; None if the table has none."""
         of_it = (price for price in self.models if price.model == model)
         return next((p for p in of_it if prompt_tokens <= (p.longest_prompt or prompt_tokens)), None)
 
 
 def load(root: Path) -> Prices:
-    """The table below a root, empty where there is none. ValueError: file, field and mend."""
+    """Return the table below a root; empty if the file does not exist. ValueError: file, field and mend."""
     file = root / FILE
     return read("table of prices", file, Prices) if file.is_file() else Prices()
 
 
 def price_of(node: str, root: Path) -> Price | None:
-    """The price of a kind of node; None where no table has one. ValueError: file, field and mend."""
+    """Return the price of a kind of node; None if the table has none. ValueError: file, field and mend."""
     return next((price for price in load(root).prices if price.instance == node), None)

@@ -1,4 +1,4 @@
-"""What a Snakemake profile says: its `config`, which stands for --config, and where Slurm puts its jobs."""
+"""A Snakemake profile: its `config`, used like --config, and Slurm's partition and account."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,12 @@ FILE = "profile.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """overrides: keys and values of its `config`. partition, account: of Slurm's jobs; empty: the cluster's own."""
+    """Settings of a profile.
+
+    Attributes:
+        overrides: Keys and values of its `config`.
+        partition, account: For Slurm jobs; empty means the cluster's defaults.
+    """
 
     name: str
     overrides: Mapping[str, str]
@@ -22,7 +27,7 @@ class Profile:
 
 
 def load(name: str, root: Path) -> Profile:
-    """A profile of a repository. ValueError: file, field and mend."""
+    """Return a profile of a repository. ValueError: file, field and mend."""
     file = root / FOLDER / name / FILE
     if not file.is_file():
         known = sorted(path.parent.name for path in (root / FOLDER).glob(f"*/{FILE}"))
@@ -31,7 +36,7 @@ def load(name: str, root: Path) -> Profile:
 
 
 def read(file: Path, name: str) -> Profile:
-    """The profile that a file is. ValueError: file, field and mend."""
+    """Return the profile in a file. ValueError: file, field and mend."""
     try:
         return _profile(name, parsed(file))
     except ValueError as error:

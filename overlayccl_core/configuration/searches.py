@@ -1,8 +1,8 @@
-"""A search: a file in config/searches, typed. It says who proposes, and when enough was tried.
+"""A search: a file in config/searches, typed. It names the proposer and the limits.
 
-`Search` is what every search has. A file search/proposers/<proposer>.py may derive a class `Search` with fields of
-its own. `NAME+VARIANT` is the search of the file NAME with the fields of variants/VARIANT.yaml in place of its own,
-`NAME@SEED` the search with another seed.
+`Search` has the fields common to all searches. A file search/proposers/<proposer>.py may derive a class `Search`
+with fields of its own. `NAME+VARIANT` is the search of the file NAME with the fields of variants/VARIANT.yaml in
+place of its own, `NAME@SEED` the search with another seed.
 """
 
 import json
@@ -21,27 +21,27 @@ from overlayccl_core.configuration.fields import schema as schema_of
 FOLDER = Path("config/searches")
 PROPOSERS = "search/proposers"
 VARIANTS = "variants"  # folder beside the files of searches
-WITH = "+"  # between a file's name and the variant whose fields take the place of the file's
-AT = "@"  # between these and the seed that takes the place of the file's
-MENDED = "-repair1"  # behind the name of a search: its second round
+WITH = "+"  # between a file's name and its variant
+AT = "@"  # between these and a seed
+MENDED = "-repair1"  # suffix of a search's second round
 
 
 class Begin(StrEnum):
-    """What a search begins with."""
+    """Strategies at the start of a search."""
 
     LIBRARY = "library"
     DEVELOPER = "developer"
 
 
 class Proxy(Fields):
-    """From so many nodes of the developer's Program, or ranks, on, a smaller Case is searched first."""
+    """Case sizes from which a smaller Case is searched first: nodes of the developer's Program, or ranks."""
 
     nodes: int = Field(ge=1, description="nodes of the developer's Program from which on a proxy is searched")
     ranks: int = Field(ge=1, description="ranks from which on a proxy is searched")
 
 
 class Search(Fields):
-    """How one search goes; counts are of a Case and direction. rounds, programs and seconds are guards."""
+    """How one search goes. Counts are of a Case and direction; rounds, programs and seconds are guards."""
 
     name: str
     proposer: str = Field(description="who proposes Programs: a file in overlayccl_core/search/proposers")
@@ -63,18 +63,18 @@ class Search(Fields):
 
     @property
     def file(self) -> Path:
-        """Where it is configured."""
+        """Path of its configuration file."""
         return FOLDER / f"{file_and_seed(self.name)[0].partition(WITH)[0]}.yaml"
 
     @classmethod
     def from_data(cls, data: object, **given: Any) -> Self:
-        """The search of the proposer that the data names. ValueError: field, rule, value and mend."""
+        """Return the search, of the class of the data's proposer. ValueError: field, rule, value and mend."""
         own = cls._own(data)
         return super().from_data(data, **given) if own is cls else own.from_data(data, **given)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The search that `to_json` wrote, of its own class."""
+        """Return the search written by `to_json`, of its own class."""
         own = cls._own(json.loads(text))
         return super().from_json(text) if own is cls else own.from_json(text)
 
@@ -86,12 +86,12 @@ class Search(Fields):
 
 
 def _class_of(proposer: str) -> type[Search]:
-    """The fields of a proposer's searches; ValueError naming the proposers there are."""
+    """Return the class of a proposer's searches; a ValueError lists the known proposers."""
     return cast(type[Search], getattr(loader.load(PROPOSERS, proposer), "Search", Search))
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a file in config/searches, with any of the proposers there are."""
+    """Return the JSON schema of a file in config/searches, for any known proposer."""
 
     def named(proposer: str) -> type[Search]:
         only: Any = Literal[proposer]
@@ -102,8 +102,10 @@ def schema() -> dict[str, Any]:
 
 
 def file_and_seed(name: str) -> tuple[str, int | None]:
-    """(`random`, 3) of `random@3`, (`random`, None) of `random` and of its second round; a variant stays with its
-    file. ValueError for what is no seed."""
+    """Split `random@3` into (`random`, 3); without @ the seed is None. A second round's suffix is dropped.
+
+    A variant stays with its file. Raises ValueError for a bad seed.
+    """
     file, at, seed = name.removesuffix(MENDED).partition(AT)
     if at and not (seed.isascii() and seed.isdigit()):
         raise ValueError(
@@ -113,7 +115,7 @@ def file_and_seed(name: str) -> tuple[str, int | None]:
 
 
 def at_seeds(names: Iterable[str], seeds: int) -> tuple[str, ...]:
-    """Each of some searches at the seeds from 0 on; one whose name tells a seed at that alone."""
+    """Return each search at the seeds from 0 on; one with a seed in its name at that seed alone."""
     return tuple(
         one
         for name in names
@@ -122,7 +124,7 @@ def at_seeds(names: Iterable[str], seeds: int) -> tuple[str, ...]:
 
 
 def load(name: str, folder: Path = FOLDER) -> Search:
-    """The search of that name: `FILE`, `FILE+VARIANT`, either with `@SEED`. ValueError: file, field and mend."""
+    """Return the search `FILE`, `FILE+VARIANT`, or either with `@SEED`. ValueError: file, field and mend."""
     of, seed = file_and_seed(name)
     file, _, variant = of.partition(WITH)
 

@@ -1,4 +1,4 @@
-"""The configuration, typed: what is measured and computed (machines are profiles, clusters deployments)."""
+"""The configuration, typed: everything measured and computed. Machines are profiles, clusters deployments."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,16 +14,16 @@ from overlayccl_core.configuration.searches import AT, MENDED, Search, file_and_
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
-IN_SECTIONS = {  # override keys of fields that stand in a section
+IN_SECTIONS = {  # override key -> its section and field
     "longrun_steps": ("longrun", "steps"),
     "command": ("asking", "command"),
     "max_usd": ("asking", "max_usd"),
 }
-PROPOSER = "proposer"  # override key: a search besides those that are configured
+PROPOSER = "proposer"  # override key: one more search
 MACHINE, HERE = (
     "machine",
     "here",
-)  # override key and value: all that is measured is measured again, on this machine
+)  # override key and value: measure everything again, on this machine
 OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, *IN_SECTIONS)
 WITHOUT_MEANING = {
     "search": "searches are files in config/searches, named under `searches` in the configuration",
@@ -54,14 +54,14 @@ def _first_rounds(names: Named) -> Named:
 
 
 def _known_problems(names: Named) -> Named:
-    """Cases of a misspelt Problem would be left out without a word."""
+    """Validate names of Problems: Cases of a misspelt one would silently be left out."""
     for name in names:
-        loader.path("problems", name)  # ValueError naming those there are
+        loader.path("problems", name)  # a ValueError lists the known ones
     return names
 
 
 class _Timing(Fields):
-    """A launch. Rounds follow from the seconds; with fewer than the minimum the run says so."""
+    """A launch. Rounds follow from the seconds; below the minimum the run says so."""
 
     seconds: float = Field(gt=0, description="of timing in one launch")
     minimum_rounds: int = Field(ge=2, description="with fewer rounds the run says so")
@@ -98,7 +98,7 @@ class FitSection(Fields):
 
 
 class ShortlistSection(Fields):
-    """What is timed at each Case and direction, besides the developer's and the other obvious strategies."""
+    """The Programs timed at each Case and direction, beside the developer's and the other obvious strategies."""
 
     families: int = Field(ge=1, description="how many families of the search send their cheapest Program")
     random: int = Field(
@@ -139,14 +139,14 @@ class TrainSection(_Steps):
 
 
 class ConfirmSection(_Timing, _Steps):
-    """Launches after everything is chosen, which choose nothing: what is reported comes from them alone."""
+    """Fresh launches after all choices, which choose nothing: the only source of reported figures."""
 
     launches: int = Field(ge=1, description="how many; from 3 on they are what intervals are over")
     step_seconds: float = Field(gt=0, description="of the timed steps of each model in one launch")
 
 
 class LongrunSection(Fields):
-    """Many steps of the arms of each model, whose losses are compared: the target `longrun`."""
+    """Many steps of the arms of each model, to compare their losses: the target `longrun`."""
 
     steps: int = Field(ge=10, description="of each arm")
     seeds: int = Field(
@@ -161,7 +161,7 @@ class LongrunSection(Fields):
     )
 
     def on_its_text(self, model: Model) -> Model:
-        """A model as it is trained here. ValueError where it reads no text, and one is named."""
+        """Return a model as trained here. ValueError if a text is named here, but the model reads none."""
         if self.corpus is None and self.tokenizer is None:
             return model
         try:
@@ -170,7 +170,7 @@ class LongrunSection(Fields):
             raise ValueError(f"longrun: model {model.name}: {error}") from None
 
     def check(self, model: Model, ranks: int) -> None:
-        """ValueError where the text that is named here is not there, or not for this model."""
+        """Raise ValueError if the text named here is missing, or does not suit this model."""
         if (mine := self.on_its_text(model)) is model:
             return
         try:
@@ -191,7 +191,7 @@ class AskingSection(Fields):
     )
 
     def of(self, search: Search) -> Search:
-        """A search with the command that is named here, if it runs one."""
+        """Return a search with the command named here, if it runs one."""
         if self.command is None or "command" not in type(search).model_fields:
             return search
         return search.changed(command=self.command)
@@ -241,10 +241,10 @@ NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` o
 
 
 class Settings(Fields):
-    """All of the configuration, its preset applied.
+    """The whole configuration, its preset applied.
 
-    A job gets the part that its rule declares (`part`, `from_part`): any other field raises, so that no job
-    depends on a value whose change would not run it again.
+    A job gets only the part that its rule declares (`part`, `from_part`). Any other field raises: a change of an
+    undeclared value would not rerun the job.
     """
 
     deployment: Name = Field(description="name of a file in config/deployments")
@@ -282,22 +282,22 @@ class Settings(Fields):
 
     @property
     def tree(self) -> str:
-        """The folder below results/: the deployment's, and one of its own for every preset but the default."""
+        """The folder below results/: the deployment's name, followed by the preset's unless it is the default."""
         return self.deployment if self.preset == DEFAULT else f"{self.deployment}-{self.preset}"
 
     def part(self, *names: str) -> str:
-        """Some fields as JSON with sorted keys: equal values, equal text."""
+        """Return some fields as JSON with sorted keys: equal values, equal text."""
         whole = self.model_dump(mode="json")
         return json.dumps({name: whole[name] for name in names}, sort_keys=True)
 
     def of_problem(self, problem: str) -> "Settings":
-        """These settings with the Cases of one Problem only; none where they all come from models."""
+        """Return these settings with the Cases of one Problem only; no entries if models bring them all."""
         cases = {name: entries for name, entries in self.cases.items() if name == problem}
         return self.model_copy(update={"problems": (problem,), "cases": cases})
 
     @classmethod
     def from_part(cls, text: str) -> "Settings":
-        """Settings with the fields of `part` only."""
+        """Return settings with only the fields of a `part`."""
         given = _PART.from_json(text)
         return cls.model_construct(**{name: getattr(given, name) for name in given.model_fields_set})
 
@@ -320,10 +320,16 @@ File = create_model("File", __base__=Settings, presets=(Mapping[str, _PRESET], _
 def load(
     config: Mapping[str, Any], *, overrides: Iterable[str] = (), file: str = FILE, usual: str = DEFAULT
 ) -> Settings:
-    """Settings from the configuration as read (`overrides`: keys that came from --config).
+    """Return settings from the parsed configuration.
 
-    usual: the preset that `default` means for the deployment.
-    ValueError: field, mend, and the file (another may have overridden the field).
+    Args:
+        config: Configuration as read, including overrides.
+        overrides: Keys from --config.
+        file: Name of the configuration file, for messages.
+        usual: The deployment's preset, used in place of `default`.
+
+    Raises:
+        ValueError: Names field, mend and the file (another file may have overridden the field).
     """
     overrides = tuple(overrides)
     check_overrides(overrides)
@@ -354,12 +360,12 @@ def load(
             section, field = IN_SECTIONS[key]
             data[section] = {**data[section], field: value}
         return Settings.from_data(data)
-    except ValueError as error:  # which file a field came from is not known here
+    except ValueError as error:  # the file of the field is unknown here
         raise ValueError(f"configuration: {error} ({file} and what overrides it)") from None
 
 
 def fields_of(path: Path) -> dict[str, Any]:
-    """What a configuration file says. ValueError if it is no YAML, no mapping, or has a field twice."""
+    """Return the fields of a configuration file. ValueError if it is no YAML, no mapping, or has a field twice."""
     try:
         config = parsed(path)
     except ValueError as error:
@@ -372,7 +378,7 @@ def fields_of(path: Path) -> dict[str, Any]:
 def read(
     file: str | Path = FILE, overrides: Mapping[str, Any] | None = None, *, usual: str = DEFAULT
 ) -> Settings:
-    """Settings from a file, as the pipeline reads them, with the keys of --config. usual: as for `load`."""
+    """Return settings from a file, read as in the pipeline, with the keys of --config. usual: as for `load`."""
     path = Path(file)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file: run from the repository's root")
@@ -381,7 +387,7 @@ def read(
 
 
 def check_overrides(keys: Iterable[str]) -> None:
-    """ValueError for a key that --config may not set."""
+    """Raise ValueError for a key unknown to --config."""
     for key in keys:
         if key in WITHOUT_MEANING:
             raise ValueError(f"--config {key}: has no meaning in this release: {WITHOUT_MEANING[key]}")
@@ -393,5 +399,5 @@ def check_overrides(keys: Iterable[str]) -> None:
 
 
 def _list(value: object) -> object:
-    """`tp_mlp,grad_ar`, as the command line gives it, is a list too."""
+    """Split `tp_mlp,grad_ar`, a list as given on the command line."""
     return [item.strip() for item in value.split(",")] if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Numbers of bytes, as people write and read them: in binary units."""
+"""Byte sizes as text in binary units: parsing and printing."""
 
 import re
 from fractions import Fraction
@@ -13,7 +13,7 @@ _SIZE = re.compile(_PATTERN)
 
 
 def in_bytes(size: object) -> int:
-    """65536, `64KiB`, `0.5 MiB`: a number of bytes. ValueError for anything else, and for less than one byte."""
+    """Parse a number of bytes: 65536, `64KiB`, `0.5 MiB`. ValueError for anything else, and below one byte."""
     if isinstance(size, int) and not isinstance(size, bool) and size > 0:
         return size
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
@@ -24,7 +24,7 @@ def in_bytes(size: object) -> int:
 
 
 def bytes_text(size: int) -> str:
-    """32KiB, 1.5MiB, 100B: binary units, at most one decimal."""
+    """Return 32KiB, 1.5MiB, 100B: binary units, at most one decimal."""
     for unit, step in UNITS.items():
         if size >= step > 1:
             return f"{size / step:.1f}".removesuffix(".0") + unit

@@ -1,6 +1,6 @@
 """A corpus as the tokens of a tokenizer file (`tokenizer.json`, of Hugging Face's library `tokenizers`).
 
-They are made once, by whoever reads them first, and kept in KEPT: ranks map that file and read no text.
+The first reader makes them once and keeps them in KEPT. Ranks map that file and read no text.
 """
 
 import hashlib
@@ -16,17 +16,21 @@ from numpy.typing import NDArray
 
 from overlayccl_core.configuration import corpus
 
-KEPT = Path("results/.tokens")  # below where a run is started, as the corpus is
+KEPT = Path("results/.tokens")  # relative to the run's start folder, like the corpus
 PARTS = ("train", "validation")
-PIECE_BYTES = 2**20  # that are made into tokens at once; a piece ends with a line
+PIECE_BYTES = 2**20  # encoded at once; a piece ends with a line
 LIBRARY = "tokenizers"
 Tokens = NDArray[np.int32]
 
 
 def read(folder: Path, file: Path) -> tuple[Tokens, Tokens]:
-    """(to train on, to validate with): int32[tokens] of the text that `corpus.read` reads, in its order.
+    """Return the tokens of a corpus to train on, and to validate with.
 
-    No special tokens are added. ValueError as of `corpus.read`, and for a file that is no tokenizer.
+    Returns:
+        Two arrays int32[tokens] of the text of `corpus.read`, in its order, without special tokens.
+
+    Raises:
+        ValueError: As in `corpus.read`, or the file is no tokenizer.
     """
     kept = [_kept(folder, file, part) for part in PARTS]
     if not all(path.exists() for path in kept):
@@ -38,12 +42,12 @@ def read(folder: Path, file: Path) -> tuple[Tokens, Tokens]:
 
 
 def digest(folder: Path, file: Path) -> str:
-    """16 hexadecimal digits for what `read` reads. ValueError as there."""
+    """Return 16 hexadecimal digits that identify the tokens of `read`. ValueError: as there."""
     return hashlib.sha256(f"{corpus.digest(folder)} {_file_digest(file)}".encode()).hexdigest()[:16]
 
 
 def check(folder: Path, file: Path, batch: int, sequence: int, vocabulary: int) -> None:
-    """ValueError where a model has too few tokens for the file's, or either part no room for a batch of texts."""
+    """Raise ValueError if the vocabulary is too small for the file's tokens, or a part of the text for a batch."""
     tokenizer = _tokenizer(file)
     most = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
     if most > vocabulary:
@@ -70,7 +74,7 @@ def _pieces(text: bytes) -> Iterator[str]:
 
 
 def _kept(folder: Path, file: Path, part: str) -> Path:
-    """Named after the state of all files that it is made of, so that to find it no text is read."""
+    """Return the file of kept tokens, named after the state of its sources: finding it reads no text."""
     seen = [
         (path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns)
         for path in corpus.files_of(folder)
@@ -80,7 +84,7 @@ def _kept(folder: Path, file: Path, part: str) -> Path:
 
 
 def _keep(path: Path, tokens: Tokens) -> None:
-    """Whole or not at all, whoever else keeps the same."""
+    """Write atomically, safe beside other writers of the same tokens."""
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_suffix(f".{os.uname().nodename}-{os.getpid()}")
     with own.open("wb") as file:
@@ -103,14 +107,14 @@ def _tokenizer(file: Path) -> Any:
     text = _bytes(file)
     if find_spec(LIBRARY) is None:
         raise ValueError(
-            f"tokenizer: {file} is read by the package {LIBRARY}, which this Python does not have: install it "
-            "there (envs/ has its version), or leave tokenizer out"
+            f"tokenizer: {file} is read by the package {LIBRARY}, which this Python does not have: pip install "
+            "'overlayccl[tokenizers]', or leave tokenizer out"
         )
     from tokenizers import Tokenizer
 
     try:
         return Tokenizer.from_buffer(text)
-    except Exception as error:  # it raises no class of its own
+    except Exception as error:  # the library has no class of its own for it
         raise ValueError(
             f"tokenizer: {file} is no tokenizer of Hugging Face's format ({error}): name a tokenizer.json"
         ) from None

@@ -1,6 +1,6 @@
-"""A topology: what is published of one kind of node and of the network between nodes, each figure with its source.
+"""A topology: published figures of one kind of node and of the network between nodes, each with its source.
 
-Nothing in it was measured on the deployment at hand: it is what to expect before that, and what to compare with.
+Nothing in it was measured on this deployment: the figures are expectations, and references to compare with.
 """
 
 from itertools import pairwise
@@ -18,26 +18,26 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Sourced(Fields):
-    """Published figures, and where."""
+    """Published figures and their source."""
 
     source: str = Field(min_length=1, description="where the figures are published")
 
 
 class Torus(Sourced):
-    """Devices in a grid whose rows and columns are rings; device d is at (d // columns, d % columns)."""
+    """Devices in a grid with rings as rows and columns; device d is at (d // columns, d % columns)."""
 
     rows: Count = Field(description="rows of devices")
     columns: Count = Field(description="devices in a row")
 
     def neighbours(self, device: int) -> tuple[int, ...]:
-        """The devices with a link to one: above, below, left and right."""
+        """Return the devices linked to one: above, below, left and right."""
         row, column = divmod(device, self.columns)
         around = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
         return tuple(r % self.rows * self.columns + c % self.columns for r, c in around)
 
 
 class TierFigures(Sourced):
-    """How near ranks are to one another."""
+    """Bandwidth and latency of a tier of ranks."""
 
     name: str = Field(min_length=1, description="as a deployment names the tier: node, network")
     gb_per_s: Positive = Field(description="10^9 bytes a second of a link, or of what a node's ranks share")
@@ -59,7 +59,7 @@ class Memory(Sourced):
 
 
 class Limit(Sourced):
-    """Calls of one operation that the library is documented to refuse."""
+    """Calls of one operation refused by the library, by its documentation."""
 
     operation: Kind = Field(description="a collective")
     most_ranks: Count | None = Field(default=None, description="of a group")
@@ -75,13 +75,13 @@ class Limit(Sourced):
         return self
 
     def refuses(self, operation: Kind, *, ranks: int, nodes: int, payload_bytes: int) -> bool:
-        """Whether a call is over it: of groups of so many ranks on so many nodes, with so many bytes on a rank."""
+        """Return whether it refuses a call: groups of so many ranks on so many nodes, so many bytes on a rank."""
         pairs = ((ranks, self.most_ranks), (nodes, self.most_nodes), (payload_bytes, self.most_payload_bytes))
         return operation is self.operation and any(most is not None and asked > most for asked, most in pairs)
 
 
 class Mechanism(Sourced):
-    """Something that the stack does, or does not do."""
+    """A property of the stack, present or absent."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="lower-case letters, digits and _")
     holds: bool = Field(description="true or false")
@@ -142,7 +142,7 @@ class Topology(Fields):
         return self.devices * self.cores_per_device
 
     def tier(self, name: str) -> TierFigures:
-        """The tier of that name. ValueError naming those there are."""
+        """Return the tier of a name. A ValueError lists the known ones."""
         for tier in self.tiers:
             if tier.name == name:
                 return tier
@@ -150,10 +150,10 @@ class Topology(Fields):
 
 
 def load(name: str, folder: Path = FOLDER) -> Topology:
-    """The topology of that name. ValueError: file, field and mend."""
+    """Return the topology of a name. ValueError: file, field and mend."""
     return read("topology", folder / f"{name}.yaml", Topology, name=name)
 
 
 def of_node(node: str, folder: Path = FOLDER) -> Topology | None:
-    """The topology of a kind of node; None where nothing is published of it. ValueError: file, field and mend."""
+    """Return the topology of a kind of node; None if none is published. ValueError: file, field and mend."""
     return load(node, folder) if node and (folder / f"{node}.yaml").is_file() else None

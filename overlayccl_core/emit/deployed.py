@@ -1,8 +1,8 @@
 """Deployed modules: the proven calls of a Problem in one file that needs torch and nothing of ours.
 
-The source is a function of recipes, Programs, and the library and versions that they were proven and measured
-with; predictions and measurements live in the .json beside it. Its classes and functions are real Python in
-runtime/; what is printed here are the Programs and the table of Cases.
+The source is a function of recipes, Programs, and the library and versions of their proof and measurements.
+Predictions and measurements are in the .json beside it. Its classes and functions are real Python in runtime/; the
+Programs and the table of Cases are printed here.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.transpose import cotangent_port
 
 GIVEN = "overlayccl_core.emit.runtime.given"
-FOR_SCRIPTS = (  # what a script calls comes first
+FOR_SCRIPTS = (  # the functions for scripts come first
     "overlayccl_core.emit.runtime.api",
     "overlayccl_core.emit.runtime.connected",
     "overlayccl_core.emit.runtime.groups",
@@ -47,9 +47,13 @@ OVERLAYCCL_CHECK=1 all ranks agree before every call of a group, and fail togeth
 
 
 def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *, calls: str) -> str:
-    """The source of deploy/<problem>.py. ValueError without Cases, for foreign ones, or for a Case twice.
+    """Return the source of deploy/<problem>.py.
 
-    calls: dotted name of the file with the library's calls, as for `torch_dialect.emit`.
+    Args:
+        calls: Dotted name of the file with the library's calls, as for `torch_dialect.emit`.
+
+    Raises:
+        ValueError: There are no Cases, foreign ones, or a Case twice.
     """
     ids = [case.case_id for case in cases]
     if not cases or len(set(ids)) != len(ids):
@@ -89,7 +93,7 @@ def _constants(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str
 
 
 def _written(number: int, case: DeployedCase, helpers: set[str]) -> tuple[list[str], str]:
-    """(the functions of a Case, its entry in the table of Cases); `helpers` gets what they call."""
+    """Return (the functions of a Case, its entry in the table of Cases); add the called helpers to `helpers`."""
     groups = case.groups()
     builders: list[str] = []
     names: dict[Side, str] = {}
@@ -109,7 +113,7 @@ def _written(number: int, case: DeployedCase, helpers: set[str]) -> tuple[list[s
 def _builder(
     name: str, side: Side, case: DeployedCase, groups: Sequence[PortGroup], store: ModuleStore
 ) -> tuple[str, str]:
-    """(the function that makes the generators of one side of a Case, why it does not fall into groups)."""
+    """Return (the function that makes the generators of one side of a Case, why it does not fall into groups)."""
     printed: dict[Direction, list[Section]] = {}
     why = ""
     for direction, program in case.programs(side).items():
@@ -141,7 +145,7 @@ def _builder(
 
 
 def _section(section: Section, statements: str) -> str:
-    """What runtime/events.py calls a Section."""
+    """Return the text of a Section of runtime/events.py."""
     text = f"{section.group}, {statements}, {dict(section.calls)!r}"
     if section.shared:
         shared = pprint.pformat(dict(section.shared), width=WIDTH - 20, compact=True, sort_dicts=False)

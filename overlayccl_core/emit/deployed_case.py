@@ -1,4 +1,4 @@
-"""What is deployed, as values: a Case with its chosen and its plain Programs, and what they were proven with."""
+"""Values to deploy: a Case with its chosen and plain Programs, and the library and versions of their proof."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,15 +12,16 @@ from overlayccl_core.program.program import Program
 
 
 class Side(StrEnum):
-    """Which Programs of a Case: those that were chosen, or the developer's, which are the plain calls."""
+    """The chosen Programs of a Case, or the developer's: the plain calls."""
 
     CHOSEN = "chosen"
     PLAIN = "plain"
 
 
 class GradientPath(StrEnum):
-    """How gradients pass a group of a Case: by its backward Program; through the Case itself, which is the
-    backward of an identity (Megatron's f); not at all."""
+    """Path of gradients through a group of a Case: its backward Program; the Case itself, the backward of an
+    identity (Megatron's f); none.
+    """
 
     BACKWARD = "backward"
     IN_BACKWARD = "in_backward"
@@ -29,10 +30,10 @@ class GradientPath(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What proof and measurements were made with.
+    """Library and versions of proof and measurements.
 
-    library: as its backend calls it (gloo, nccl). versions: what the backend compares, by name; a module that is
-    used with others says so.
+    library: name by its backend (gloo, nccl). versions: those compared by the backend, by name; a module with
+    others says so.
     """
 
     library: str
@@ -41,11 +42,11 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedCase:
-    """A Case of a deployed module: the chosen Programs, and the developer's, which are the plain calls.
+    """A Case of a deployed module: the chosen Programs, and the developer's, the plain calls.
 
-    candidate, recipe (one line of JSON), numerics (a NumericsClass): of the forward; with `backward_` of the
-    backward. Backward Programs are needed where the Case has a backward Problem, the identity included
-    (`simplify(transpose(forward, ...))`), and only there: `has_backward` is what the catalog says.
+    `candidate`, `recipe` (one line of JSON) and `numerics` (a NumericsClass) are the forward's; with `backward_`
+    the backward's. A Case with a backward Problem (`has_backward`, by the catalog) needs backward Programs, even
+    for the identity (`simplify(transpose(forward, ...))`); any other Case must have none.
     """
 
     case_id: str
@@ -78,8 +79,10 @@ class DeployedCase:
             self._check_identity()
 
     def _check_identity(self) -> None:
-        """Where a group is an identity in the forward pass, the index of each input begins with that of one output
-        of its shape and type."""
+        """Raise ValueError unless each group can be an identity in the forward pass.
+
+        The index of each input must begin with that of one output of its shape and type.
+        """
         problem = self.forward.problem
         alike = {p: (x.shape, x.dtype) for p, x in (*problem.inputs.items(), *problem.outputs.items())}
         for group in self.groups():
@@ -95,7 +98,7 @@ class DeployedCase:
 
     @property
     def gradient(self) -> GradientPath:
-        """A Case of partial sums that has no backward runs in the backward pass itself."""
+        """A Case of partial sums without a backward runs in the backward pass itself."""
         if self.has_backward:
             return GradientPath.BACKWARD
         inputs = self.forward.problem.inputs.values()
@@ -103,33 +106,33 @@ class DeployedCase:
         return GradientPath.IN_BACKWARD if partial else GradientPath.NONE
 
     def groups(self) -> tuple[PortGroup, ...]:
-        """What a script can call, one after the other."""
+        """Return the groups of ports for a script to call, one after the other."""
         return port_groups(self.plain_forward)
 
     def programs(self, side: Side) -> dict[Direction, Program]:
-        """By direction."""
+        """Return the Programs of a side, by direction."""
         forward = self.forward if side is Side.CHOSEN else self.plain_forward
         backward = self.backward if side is Side.CHOSEN else self.plain_backward
         both = {Direction.FORWARD: forward}
         return both if backward is None else {**both, Direction.BACKWARD: backward}
 
     def all_programs(self) -> Iterator[Program]:
-        """Of both sides and directions."""
+        """Yield the Programs of both sides and directions."""
         for side in Side:
             yield from self.programs(side).values()
 
     def same_calls(self) -> bool:
-        """True if the chosen calls are the plain ones."""
+        """Return whether the chosen calls are the plain ones."""
         chosen, plain = (
             [program.digest for program in self.programs(side).values()] for side in (Side.CHOSEN, Side.PLAIN)
         )
         return chosen == plain
 
     def has_permutes(self) -> bool:
-        """True if one of its Programs has a permute."""
+        """Return whether one of its Programs has a permute."""
         return any(x.kind is Kind.COLLECTIVE_PERMUTE for p in self.all_programs() for x in p.nodes)
 
     def tolerance(self, direction: Direction) -> float:
-        """How far the chosen calls may be from the plain ones: the class, or what the plain ones do themselves."""
+        """Return how far the chosen calls may be from the plain ones, by numerics class and rounding of both."""
         numerics = self.numerics if direction is Direction.FORWARD else self.backward_numerics
         return tolerance(numerics, *(self.programs(side)[direction] for side in Side))

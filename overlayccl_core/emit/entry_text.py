@@ -1,4 +1,4 @@
-"""A Case in the table of a deployed module, as text: what runtime/entry.py calls an Entry."""
+"""A Case in the table of a deployed module, as text: an Entry of runtime/entry.py."""
 
 import pprint
 import textwrap
@@ -19,7 +19,12 @@ def entry_text(
     ungrouped: Mapping[Side, str],
     builders: Mapping[Side, str],
 ) -> str:
-    """An item of the table. builders: the function that makes each side; ungrouped: why one has no groups."""
+    """Return an item of the table.
+
+    Args:
+        builders: Name of each side's function.
+        ungrouped: Why a side does not fall into groups.
+    """
     of = case.forward.problem.case
     problems = {direction: program.problem for direction, program in case.programs(Side.CHOSEN).items()}
     fields = {
@@ -41,7 +46,7 @@ def entry_text(
 
 
 def _said(case: DeployedCase) -> dict[str, dict[str, str]]:
-    """What a stamp tells of a Case, by direction."""
+    """Return a stamp's facts about a Case, by direction."""
     said = {
         "strategy": (case.candidate, case.backward_candidate),
         "recipe": (case.recipe, case.backward_recipe),
@@ -58,7 +63,7 @@ def _said(case: DeployedCase) -> dict[str, dict[str, str]]:
 
 
 def _port_tables(ports: Mapping[Direction, Mapping[Port, PortSpec]]) -> str:
-    """direction -> ports by Spec, those of one Spec in one line."""
+    """Print direction -> ports by Spec, those of one Spec on one line."""
     lines = ["{"]
     for direction, specs in ports.items():
         lines.append(f'    "{direction.value}": ports(')
@@ -80,5 +85,5 @@ def _spec(spec: PortSpec) -> str:
 
 
 def literal(value: object) -> str:
-    """Python text of plain data, its lines indented as in a call."""
+    """Return Python text of plain data, its lines indented as in a call."""
     return "\n    ".join(pprint.pformat(value, width=WIDTH, compact=True, sort_dicts=False).splitlines())

@@ -1,10 +1,8 @@
-"""Groups of ports that a person's own training script can call: the inputs that exist together, and what becomes
-of them.
+"""Groups of ports for a training script to call: inputs available together, and their outputs.
 
-Reads and writes alternate with the model's own work; how often it has to run before an input exists is the
-input's level (the layer, in a model of layers; always 0 where there is one segment). All inputs of a level may
-exist together, whatever the Program's own order is, so the groups belong to the Problem and stay the same when
-another Program is deployed.
+Reads and writes alternate with the model's own work. An input's level counts the runs of this work before the input
+exists: the layer in a model of layers, always 0 with one segment. All inputs of a level may exist together in any
+order of a Program. So groups belong to the Problem, and stay the same when another Program is deployed.
 """
 
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ class PortGroup:
 
 
 def port_groups(plain: Program) -> tuple[PortGroup, ...]:
-    """The groups of a forward Problem, read off its plainest Program; ordered by their first input."""
+    """Return the groups of a forward Problem, read off its plainest Program; ordered by their first input."""
     levels = _levels(plain)
     problem = plain.problem
     groups = [
@@ -38,7 +36,7 @@ def port_groups(plain: Program) -> tuple[PortGroup, ...]:
 
 
 def _levels(plain: Program) -> dict[Port, int]:
-    """port -> how often outputs must have been written before it: counted along a legal run of the step."""
+    """Return port -> how often outputs must have been written before it, counted along a legal run of the step."""
     levels: dict[Port, int] = {}
     ran: dict[Port, int] = {}
     for _, event in walk(plain):
@@ -52,7 +50,7 @@ def _levels(plain: Program) -> dict[Port, int]:
             case Write(port, node):
                 below = [levels[x.port] for x in topological([node]) if x.kind is Kind.INPUT]
                 levels[port] = max(below, default=0)
-    for port in plain.problem.inputs:  # what the Program does not read
+    for port in plain.problem.inputs:  # not read by the Program
         giver = plain.problem.giver(port)
         levels.setdefault(port, ran[giver.name] if giver else 0)
     return levels

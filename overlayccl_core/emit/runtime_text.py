@@ -1,8 +1,7 @@
-"""The run-time half of printed modules, as text: of real Python files, the definitions that a module uses.
+"""The run-time half of printed modules, as text: the definitions in real Python files that a module uses.
 
-Such a file, of runtime/ or of a backend, is never imported by the package. It is read, and printed without its
-imports from other such files. They share their names: a library's file of calls defines what runtime/calls.pyi
-declares.
+The package never imports such a file, of runtime/ or of a backend. It reads the file and prints it without imports
+from other such files. They share their names: a library's file of calls defines the functions of runtime/calls.pyi.
 """
 
 import ast
@@ -21,7 +20,7 @@ _BUILTINS = frozenset(vars(builtins))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A statement at a file's top that gives names: its text, and the names that it uses but does not give."""
+    """A statement at a file's top that defines names: its text, and the names that it uses but does not define."""
 
     names: tuple[str, ...]
     text: str
@@ -31,7 +30,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeFile:
-    """A file's definitions in its order, and what it imports from outside: name -> (module, name there).
+    """A file's definitions in its order, and its imports from outside: name -> (module, name there).
 
     The name there is empty for `import module` and `import module as name`.
     """
@@ -42,9 +41,9 @@ class RuntimeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeText:
-    """What a module prints: its imports, sorted, and the definitions that it uses.
+    """Text of a printed module: its imports, sorted, and its definitions.
 
-    needs: packages that it imports and Python does not bring along.
+    needs: imported packages outside the standard library.
     """
 
     imports: str
@@ -55,11 +54,15 @@ class RuntimeText:
 def runtime_text(
     names: Iterable[str], modules: Sequence[str], *, also: Iterable[str] = (), given: Collection[str] = ()
 ) -> RuntimeText:
-    """The definitions of `names` and of all that they use, in the order of the files, each once.
+    """Return the definitions of `names` and of all they use, in the order of the files, each once.
 
-    modules: dotted names of run-time files. also: modules that the printed module imports for its own statements.
-    given: names that it assigns itself. ValueError for a name that is nowhere, that stands in two files, or that
-    two files import differently.
+    Args:
+        modules: Dotted names of run-time files.
+        also: Modules imported for the printed module's own statements.
+        given: Names assigned by the printed module itself.
+
+    Raises:
+        ValueError: A name is nowhere or in two files, or two files import it differently.
     """
     files = [_parsed(loader.module_source(module), module) for module in modules]
     home: dict[str, tuple[RuntimeFile, Definition]] = {}
@@ -97,12 +100,12 @@ def runtime_text(
 
 
 def names_defined(module: str) -> tuple[str, ...]:
-    """What a run-time file defines, in its order."""
+    """Return the names a run-time file defines, in its order."""
     return tuple(name for d in _parsed(loader.module_source(module), module).definitions for name in d.names)
 
 
 def _spaced(definitions: Iterable[Definition]) -> str:
-    """Two empty lines around functions and classes, none between assignments."""
+    """Put two empty lines around functions and classes, none between assignments."""
     text, before = "", False
     for definition in definitions:
         gap = "\n" if before and definition.is_assignment else "\n\n\n"
@@ -112,7 +115,7 @@ def _spaced(definitions: Iterable[Definition]) -> str:
 
 
 def _imports_text(imports: Mapping[str, tuple[str, str]]) -> str:
-    """The standard library's, then others'; `import x` before `from x import y`."""
+    """Sort imports: the standard library's, then others'; `import x` before `from x import y`."""
     plain: set[tuple[str, str]] = set()
     members: dict[str, set[str]] = {}
     for name, (module, there) in imports.items():
@@ -137,7 +140,7 @@ def _is_foreign(module: str) -> bool:
 
 @cache
 def _parsed(text: str, module: str) -> RuntimeFile:
-    """A function of the file's text, so never stale."""
+    """Parse a file. The cache's key is the text, so it is never stale."""
     definitions: list[Definition] = []
     imports: dict[str, tuple[str, str]] = {}
     lines = text.splitlines()
@@ -145,7 +148,7 @@ def _parsed(text: str, module: str) -> RuntimeFile:
     for node in ast.parse(text).body:
         start = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
         while start - 2 >= above and lines[start - 2].startswith("#"):
-            start -= 1  # comments that stand right above
+            start -= 1  # comments right above
         above = node.end_lineno or node.lineno
         match node:
             case ast.Expr(value=ast.Constant(value=str())) | ast.ImportFrom(module="__future__"):
@@ -185,7 +188,7 @@ def _names_given(node: ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssi
 
 
 def _globals_in(table: symtable.SymbolTable) -> Iterator[str]:
-    """Names that a statement takes from its module, in whatever depth."""
+    """Yield the names a statement takes from its module, at any depth."""
     at_top = table.get_type() == "module"
     for symbol in table.get_symbols():
         if (at_top and symbol.is_referenced()) or (not at_top and symbol.is_global()):

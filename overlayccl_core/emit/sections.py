@@ -1,4 +1,4 @@
-"""A Program's statements in sections, one for each group of ports that a script calls."""
+"""A Program's statements in sections, one for each group of ports."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,8 +17,10 @@ from overlayccl_core.program.program import Program
 class Section:
     """Statements of a Program that use no value of another section.
 
-    group: the one that all its ports are in; None where the Program does not fall into groups. calls: how often it
-    calls each collective. shared: of its outputs, as `shared_outputs` gives them.
+    Attributes:
+        group: Group of all its ports; None if the Program does not fall into groups.
+        calls: Number of calls of each collective.
+        shared: Entries of `shared_outputs` for its outputs.
     """
 
     group: int | None
@@ -30,10 +32,10 @@ class Section:
 def printed_sections(
     program: Program, store: ModuleStore, group_of: Mapping[Port, int]
 ) -> tuple[list[Section], str]:
-    """The Program's statements in sections of one group each, and no message.
+    """Return the Program's statements in sections of one group each, and an empty message.
 
-    Where a section would have ports of two groups, the Program does not fall into groups: it is one section, and
-    the message names two such ports.
+    If a section would have ports of two groups, the Program does not fall into groups: it is one section, and the
+    message names two such ports.
     """
     printer = StepPrinter(store, program)
     parts: list[tuple[int | None, list[Step]]] = []
@@ -71,7 +73,7 @@ def _section(
 
 
 def _independent(program: Program) -> Iterator[list[Step]]:
-    """The steps, cut wherever no value is alive."""
+    """Cut the steps wherever no value is alive."""
     alive: set[Node] = set()
     steps: list[Step] = []
     for step in lower(program):

@@ -1,4 +1,4 @@
-"""Which outputs of a Program have no memory of their own."""
+"""Outputs of a Program without memory of their own."""
 
 from collections.abc import Iterator
 
@@ -7,14 +7,14 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.program import Program
 
-Place = tuple[Node, tuple[int, ...]]  # whose storage a value lives in, and where it begins there on each rank
+Place = tuple[Node, tuple[int, ...]]  # owner of a value's storage, and its start there on each rank
 
 
 def shared_outputs(program: Program) -> dict[Port, Port | None]:
-    """The outputs that share memory with an input or with another output, as the Program is lowered.
+    """Return the outputs that share memory with an input or with another output, as the Program is lowered.
 
-    output -> the input that it is; None: it is a part of one, or overlaps an output that is not listed. The outputs
-    that are not listed have memory that no input and no other one of them reaches, on any rank.
+    output -> the identical input; None: a part of an input, or an overlap with an output not listed. Outputs not
+    listed share memory with no input and with none of each other, on any rank.
     """
     places: dict[Node, Place] = {}
     parts: dict[Node, list[tuple[Port, Node]]] = {}
@@ -41,7 +41,7 @@ def shared_outputs(program: Program) -> dict[Port, Port | None]:
 
 
 def _overlapping(of: list[tuple[Port, tuple[int, ...], int]]) -> Iterator[Port]:
-    """Without these (port, starts, size), none overlaps another on any rank."""
+    """Yield ports of (port, starts, size): without them, none overlaps another on any rank."""
     for rank in range(max(len(starts) for _, starts, _ in of)):
         end = 0
         begins = [(starts[rank % len(starts)], port, size) for port, starts, size in of]

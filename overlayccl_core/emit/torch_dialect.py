@@ -2,14 +2,14 @@
 
 The module has `forward()` and / or `backward()`: generators that yield `Read(port)` and `Write(port, value)`,
 all values flat. `connect(members, new_group, on)` makes process groups and this rank's tables once.
-Collectives start asynchronously and are waited for where lowering says so. It imports torch only.
+Collectives start asynchronously; lowering says when to wait for them. The module imports torch only.
 
-What the statements call is real Python: events.py and layout.py of runtime/ (torch alone), and the calls of a
-library, a file of its backend that defines what runtime/calls.pyi declares.
+The statements call real Python: events.py and layout.py of runtime/ (torch alone), and a library's calls, a file of
+its backend with the functions of runtime/calls.pyi.
 
-A library that compiles graphs (XLA) wants one and the same graph on all ranks. At a `uniform` Case what
-ranks differ in stands in tensors on the device, values are never overwritten, replica groups and permutes are
-those of all ranks, and a graph boundary is a call.
+A library that compiles graphs (XLA) wants one and the same graph on all ranks. At a `uniform` Case all differences
+of ranks are in tensors on the device, values are never overwritten, replica groups and permutes are those of all
+ranks, and a graph boundary is a call.
 """
 
 import keyword
@@ -56,10 +56,13 @@ Generated. `connect()` once on every rank, in the same order everywhere, then ru
 
 
 def emit(program: Program, backward_program: Program | None = None, *, calls: str) -> str:
-    """The module's source. A Program of the backward direction becomes `backward()`.
+    """Return the module's source. A Program of the backward direction becomes `backward()`.
 
-    calls: dotted name of the file with the library's calls.
-    ValueError if both Programs are of one direction or of different Cases.
+    Args:
+        calls: Dotted name of the file with the library's calls.
+
+    Raises:
+        ValueError: Both Programs have one direction or different Cases.
     """
     programs = [program] if backward_program is None else [program, backward_program]
     directions = [p.problem.direction.value for p in programs]
@@ -89,12 +92,12 @@ def emit(program: Program, backward_program: Program | None = None, *, calls: st
 
 
 def module_text(*parts: str) -> str:
-    """Parts of a module with two empty lines between them; empty ones are left out."""
+    """Join the non-empty parts of a module, with two empty lines between them."""
     return "\n\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
 def port_name(port: Port) -> str:
-    """The variable that holds an input: partial_0_3; with a `_` where the module uses that name otherwise."""
+    """Name the variable of an input: partial_0_3; with a `_` at the end if the module uses that name otherwise."""
     name = "_".join(str(part).replace("-", "minus") for part in port)
     return f"{name}_" if _TAKEN.fullmatch(name) or keyword.iskeyword(name) else name
 
@@ -102,7 +105,7 @@ def port_name(port: Port) -> str:
 class ModuleStore(TableStore):
     """Constants and helpers of a module, shared by its functions.
 
-    permutes: the variable that holds the process group of permutes, where they have one of their own.
+    permutes: variable with the process group of permutes, if they have one of their own.
     """
 
     def __init__(self, case: Case, permutes: str = "") -> None:
@@ -112,7 +115,7 @@ class ModuleStore(TableStore):
         self._peers: dict[tuple[int, ...], str] = {}
 
     def group(self, groups: Groups) -> str:
-        """The variable that holds this rank's process group (uniform: the replica groups of all ranks)."""
+        """Return the variable of this rank's process group (uniform: of the replica groups of all ranks)."""
         if groups not in self._groups:
             name = "world" if groups.is_world else f"group_{len(self._groups)}"
             text = "(tuple(range(RANKS)),)" if groups.is_world else table_text(groups.members)
@@ -122,7 +125,7 @@ class ModuleStore(TableStore):
         return self._groups[groups]
 
     def peers(self, sources: tuple[int, ...]) -> str:
-        """The variable that holds whom this rank (uniform: every rank) sends to and receives from."""
+        """Return the variable of this rank's (uniform: every rank's) destination and source."""
         if sources not in self._peers:
             name = f"{'pairs' if self.uniform else 'peers'}_{len(self._peers)}"
             distance = sources[0]
@@ -138,11 +141,11 @@ class ModuleStore(TableStore):
         return self._peers[sources]
 
     def constants(self) -> str:
-        """The tables of all ranks."""
+        """Return the tables of all ranks."""
         return "\n".join(f"{name} = {text}" for name, text in self.tables.items())
 
     def connect(self) -> str:
-        """The function that makes groups and this rank's tables."""
+        """Return the function that makes groups and this rank's tables."""
         names = ["rank", "device", *self.made]
         lines = [
             'def connect(members=None, new_group=make_group, on="cpu"):',
@@ -168,14 +171,14 @@ def _function(program: Program, store: ModuleStore) -> str:
 
 
 def generator_text(name: str, lines: Sequence[str]) -> str:
-    """A generator function of these statements, also where none of them yields."""
+    """Return a generator function of these statements, even if none of them yields."""
     lines = lines if any("yield" in line for line in lines) else [*lines, "yield from ()"]
     body = "\n".join(f"    {part}" for line in lines for part in _folded(line))
     return f"def {name}():\n{body}\n"
 
 
 def _folded(line: str) -> list[str]:
-    """A long statement on several lines, broken behind commas that stand in its brackets."""
+    """Break a long statement into lines, behind commas in its brackets."""
     lines, current, depth = [], "", 0
     for part in line.split(", "):
         if depth and len(current) + len(part) > WIDTH - 10:
@@ -188,25 +191,25 @@ def _folded(line: str) -> list[str]:
 
 
 def tags_of(program: Program) -> range:
-    """Tags of its permutes: a place of its own for every Program, so that no other's send meets them."""
-    place = 1 + int(program.digest[: TAG_BITS // 4], 16) % (2**TAG_BITS - 1)  # 0 is where users' own tags are
+    """Return tags for its permutes: each Program has a range of its own, so that no other's send meets them."""
+    place = 1 + int(program.digest[: TAG_BITS // 4], 16) % (2**TAG_BITS - 1)  # users' own tags are at 0
     first = place << (31 - TAG_BITS)  # tags are positive and have 31 bits
     return range(first, first + (1 << (31 - TAG_BITS)))
 
 
 class StepPrinter:
-    """Statements of a Program's function."""
+    """Prints the statements of a Program's function."""
 
     def __init__(self, store: ModuleStore, program: Program) -> None:
         self.store = store
         self.problem = program.problem
-        self.tags = tags_of(program)  # what its permutes carry, in turn
+        self.tags = tags_of(program)  # for its permutes, in turn
         self.lines: list[str] = []
         self.names: dict[Node, str] = {}
         self.works: dict[Node, str] = {}
 
     def step(self, step: Step) -> None:
-        """Print one step, then drop what is not needed any more."""
+        """Print one step, then drop the values not needed any more."""
         match step.action:
             case Action.BOUNDARY:
                 self.boundary()
@@ -238,7 +241,7 @@ class StepPrinter:
         self.lines.append("boundary()" if self.store.uniform else "# ---- graph boundary")
 
     def overwrites(self, step: Step) -> bool:
-        """True if the statement may leave its result where an operand was."""
+        """Return whether the statement may leave its result in an operand's memory."""
         return bool(step.in_place) and not self.store.uniform
 
     def let(self, node: Node, expression: str, name: str | None = None) -> None:
@@ -246,7 +249,7 @@ class StepPrinter:
         self.lines.append(f"{self.names[node]} = {expression}")
 
     def local(self, x: Node, step: Step) -> str:
-        """The expression of a local operation."""
+        """Return the expression of a local operation."""
         operands = [self.names[y] for y in step.operands]
         match x.kind:
             case Kind.VIEW:
@@ -262,7 +265,7 @@ class StepPrinter:
                 return f"{operands[0]}.to(torch.{x.dtype.value})"
 
     def start(self, call: Call, step: Step) -> None:
-        """The statement that starts a call."""
+        """Print the statement that starts a call."""
         function = call_name(call)
         self.store.helpers.add(function)
         first = len(self.names)
@@ -272,13 +275,13 @@ class StepPrinter:
             given, results = f"[{', '.join(operands)}]", f"({', '.join(names)})"
         else:
             [given], [results] = operands, names
-        work = "_" if self.store.uniform else f"work_{first}"  # where ranks compile, no step waits
+        work = "_" if self.store.uniform else f"work_{first}"  # compiled graphs have no waits
         self.lines.append(f"{results}, {work} = {function}({self.collective_arguments(call[0], given)})")
         self.names.update(zip(call, names, strict=True))
         self.works.update(dict.fromkeys(call, work))
 
     def operand(self, x: Node, step: Step) -> str:
-        """What a collective is given: a copy where the library would overwrite what somebody looks at."""
+        """Return a collective's argument: a copy if the library would overwrite a value still needed."""
         operand = self.names[x.operands[0]]
         kept = x.kind is not Kind.ALL_REDUCE or x in step.in_place or self.store.uniform
         return operand if kept else f"{operand}.clone()"

@@ -1,4 +1,4 @@
-"""How a view is printed: its plan as a torch expression, with tables of ranks where ranks differ."""
+"""Views as torch expressions, by their plans; with tables of ranks where ranks differ."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ WIDTH = 110
 
 
 class TableStore:
-    """Constants of a module: tables with one row per rank, what `connect` makes of them, helpers in use.
+    """Constants of a module: tables with one row per rank, expressions of them for `connect`, helpers in use.
 
-    uniform: the statements are the same graph on every rank; ranks differ in what tensors hold.
+    uniform: the statements are the same graph on every rank; ranks differ in the contents of tensors.
     """
 
     def __init__(self, ranks: int, *, uniform: bool = False) -> None:
@@ -29,14 +29,14 @@ class TableStore:
         return name
 
     def shared(self, prefix: str, text: str, expression: str) -> str:
-        """The same, one variable for equal tables."""
+        """Do the same, with one variable for equal tables."""
         key = (text, expression)
         if key not in self._named:
             self._named[key] = self.rank_table(f"{prefix}_{len(self._named)}", text, expression)
         return self._named[key]
 
     def per_rank(self, values: Sequence[int]) -> str:
-        """An integer of each rank: a number, a multiple of the rank, or an entry of a table (uniform: a tensor)."""
+        """Return each rank's integer: a number, a multiple of the rank, or a table's entry (uniform: a tensor)."""
         if len(set(values)) == 1:
             return str(values[0])
         step = values[1] - values[0]
@@ -58,7 +58,7 @@ class TableStore:
 
 
 def table_text(values: Sequence[object]) -> str:
-    """A tuple as a literal, its items folded into lines."""
+    """Return a tuple as a literal, its items folded into lines."""
     lines, line = [], ""
     for item in values:
         text = f"{item!r},"
@@ -73,7 +73,7 @@ def table_text(values: Sequence[object]) -> str:
 
 
 def print_view(x: Node, plan: ViewPlan, operands: Sequence[str], store: TableStore) -> str:
-    """The expression of a view from the names of its operands; all but an alias give fresh storage."""
+    """Return the expression of a view from the names of its operands; all but an alias give fresh storage."""
     match plan.layout:
         case Layout.ZEROS:
             return f"torch.zeros({x.size}, dtype=torch.{x.dtype.value}, device=device)"
@@ -144,7 +144,7 @@ def _rows(plan: ViewPlan, base: str, store: TableStore) -> str:
 
 
 def _masked_rows(plan: ViewPlan, base: str, store: TableStore) -> str:
-    """With a mask on all ranks if one of them needs zeros."""
+    """Pick rows, with a mask on all ranks if one of them needs zeros."""
     store.helpers |= {"masked_rows", "mask_table"}
     mine = "{}[rank]" if len(plan.rows) > 1 else "{}"
     zeros = any(first < 0 for runs in plan.rows for first, _ in runs)

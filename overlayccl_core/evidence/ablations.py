@@ -1,10 +1,9 @@
-"""Searches side by side: the cheapest price that each had found after how many evaluations.
+"""Searches side by side: the cheapest price found by each after a number of evaluations.
 
-An evaluation is a proposal that came to a Program with a price: a new one, which is priced (what is infeasible or
-not proven is too), or one that was known, whose price was there. Both count, as a search that proposes what it
-knows has spent a proposal; how many were new is kept beside. What comes to no Program asks nothing of the cost
-model.
-Strategies that a search begins with and what the loop tries under other labels count for every search alike.
+An evaluation is a proposal that became a Program with a price: a new one, priced even if infeasible or unproven,
+or a known one with its old price. Both count, since a search spends a proposal on each; the number of new ones is
+kept beside. A proposal without a Program asks nothing of the cost model. Initial strategies, and tries of the
+loop under other labels, count for every search alike.
 """
 
 from typing import Any
@@ -24,15 +23,15 @@ PLACE = ("case", "direction")
 AT = ("search", *PLACE)
 ARM = ("arm", "seed")
 MEAN = pl.col("relative").log().mean().exp()  # of ratios: geometric
-NOBODY = "nobody"  # in the place of who answered a search that asked in vain
-POINTS = 60  # of a curve, from the first evaluation to the last: as many of each factor
+NOBODY = "nobody"  # model name of a search whose questions all failed
+POINTS = 60  # of a curve, spaced geometrically
 
 
 def curve_rows(sketches: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `ablation_curves`, without the fingerprint. sketches, candidates: of all searches together.
+    """Return the rows of `ablation_curves`, without the fingerprint; sketches, candidates: of all searches.
 
-    A Program has the price that its value_digest has in `candidates`, the cheapest of several schedules. A search
-    through a smaller Case makes evaluations there, too; prices are of the Case itself.
+    A Program's price is that of its value_digest in `candidates`, the cheapest of several schedules. A search
+    by way of a smaller Case also makes evaluations there; prices are of the Case itself.
     """
     prices = chosen_from(candidates).group_by(*AT, "value_digest").agg(us=pl.col("predicted_us").min())
     found = (
@@ -61,9 +60,11 @@ def curve_rows(sketches: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame
 
 
 def arm_rows(curves: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `ablations`, without the fingerprint, from those of `ablation_curves`.
+    """Return the rows of `ablations`, without the fingerprint.
 
-    calls: `search`, `made_by` and `usd` of every question to a language model.
+    Args:
+        curves: Rows of `ablation_curves`.
+        calls: `search`, `made_by` and `usd` of every question to a language model.
     """
     ends = curves.group_by(*ARM, *PLACE).agg(pl.col("evaluations", "priced").max(), pl.col("relative").last())
     equal = ends.group_by(PLACE).agg(evaluations=pl.col("evaluations").min())
@@ -101,10 +102,10 @@ def arm_rows(curves: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame
 
 
 def chosen_from(candidates: pl.DataFrame) -> pl.DataFrame:
-    """The candidates that a search may end with, of those that it looks for.
+    """Return the eligible candidates of each search.
 
-    Their price is known, so they can run here; none is shown wrong. Those in fewer bits count only where
-    developer's own is one: a search that may invent such is not compared by them.
+    They have a price, so they can run here, and no failed proof. Lossy ones count only where the developer's own is
+    lossy: the option to invent them gives a search no advantage.
     """
     lossy = pl.col("family").str.split(", ").list.contains(NumericsClass.LOSSY.value)
     plain = pl.col("origin") == Origin.DEVELOPER.value
@@ -116,10 +117,10 @@ def chosen_from(candidates: pl.DataFrame) -> pl.DataFrame:
 
 
 def standing_at(curves: pl.DataFrame, at: pl.DataFrame) -> pl.DataFrame:
-    """What each search had come to after so many evaluations (`at`: of each place, also several of one).
+    """Return the progress of each search after numbers of evaluations (`at`: of each place, also several of one).
 
-    Columns of ARM and PLACE, `evaluations`, `relative`. One that ended before keeps what it had; one that had found
-    nothing with a price yet has no row.
+    Columns of ARM and PLACE, `evaluations`, `relative`. An ended search keeps its last value; one without a
+    priced find has no row yet.
     """
     found = curves.select(*ARM, *PLACE, "evaluations", "relative").sort("evaluations")
     asked = curves.select(ARM).unique(maintain_order=True).join(at, how="cross").sort("evaluations")
@@ -127,10 +128,10 @@ def standing_at(curves: pl.DataFrame, at: pl.DataFrame) -> pl.DataFrame:
 
 
 def mean_curves(curves: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows for a figure: `arm`, `evaluations` (of each place), `value`, `low`, `high` (None below 5 seeds).
+    """Return rows for a figure: `arm`, `evaluations` (of each place), `value`, `low`, `high` (None below 5 seeds).
 
-    The geometric mean over places of `relative`, and of that the median over seeds with its interval. A curve
-    begins where all have found something, and goes on to the last evaluation of its arm.
+    Values are medians over seeds, with intervals, of the geometric mean of `relative` over places. All curves begin
+    at the first count with a find in every search and place; each ends at the last evaluation of its arm.
     """
     first = int(curves.group_by(*ARM, *PLACE).agg(pl.col("evaluations").min())["evaluations"].max())  # type: ignore[arg-type]
     last = int(curves["evaluations"].max())  # type: ignore[arg-type]
@@ -154,7 +155,7 @@ def mean_curves(curves: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _with_arm(rows: pl.DataFrame) -> pl.DataFrame:
-    """With columns `arm` and `seed` in place of `search`. ValueError for a search without a seed in its name."""
+    """Replace column `search` by `arm` and `seed`. ValueError for a search without a seed in its name."""
     named = [(search, *file_and_seed(search)) for search in rows["search"].unique().sort()]
     for search, _, seed in named:
         if seed is None:

@@ -1,4 +1,4 @@
-"""From what a ledger counted to the rows of the table `calls`."""
+"""Rows of the table `calls`, from the calls in a ledger."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -11,7 +11,7 @@ TOKENS = ("input", "output", "cache_read", "cache_write")
 
 
 def call_rows(calls: Iterable[Call]) -> Iterator[Row]:
-    """A row of `calls` for every ask, without its Case, direction and search."""
+    """Yield a row of `calls` for every ask, without Case, direction and search."""
     for number, call in enumerate(calls):
         fields = asdict(call)
         usage = fields.pop("usage") or dict.fromkeys(TOKENS)

@@ -1,4 +1,4 @@
-"""What the bench says of every candidate of a shortlist: time, floor, verdict, speed-up, regret."""
+"""Bench results of every candidate of a shortlist: time, floor, verdict, speed-up, regret."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from overlayccl_core.tables.candidate_columns import is_found
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benched:
-    """One candidate. speedup: over the developer, paired; None for itself and where a time is missing or wrong."""
+    """One candidate. speedup: over the developer, paired; None for itself, and without a valid time of both."""
 
     candidate: str
     why: tuple[str, ...]
@@ -39,24 +39,24 @@ class Benched:
 
     @property
     def us(self) -> float:
-        """The measured time; only of what has one."""
+        """The measured time. ValueError if it has none."""
         if self.timed is None:
             raise ValueError(f"{self.candidate} was not measured")
         return self.timed.estimate.value
 
     @property
     def known(self) -> bool:
-        """True if it is a strategy of the library: people wrote it."""
+        """True if it is a strategy of the library, written by people."""
         return not is_found(self.candidate)
 
     @property
     def lossy(self) -> bool:
-        """True if something is computed or sent in 16 bits."""
+        """True if it computes or sends something in 16 bits."""
         return self.numerics is NumericsClass.LOSSY
 
 
 def floor_of(probes: pl.DataFrame) -> Floor:
-    """The physical floor of a deployment, from its structured probes."""
+    """Return the physical floor of a deployment, from its structured probes."""
     probes = probes.filter(pl.col("role") == "structured")
     programs = dict(probes.select("program", "program_json").iter_rows())
     return floor_from_probes(
@@ -68,7 +68,7 @@ def floor_of(probes: pl.DataFrame) -> Floor:
 
 
 def benched(shortlist: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> dict[Place, list[Benched]]:
-    """(case, direction) -> its candidates, in the order of the shortlist."""
+    """Return (case, direction) -> its candidates, in the order of the shortlist."""
     return {place: _at(at(shortlist, place), at(bench, place), floor) for place in places(shortlist)}
 
 
@@ -104,7 +104,7 @@ def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched
 
 
 def _verdict(timed: Measurement | None, row: Mapping[str, str] | None, floor_us: float) -> Verdict:
-    """row: of the table bench, one of the candidate's; its message is that of all."""
+    """Return a candidate's verdict; row: one of its rows in the table `bench`, all with the same message."""
     status, message = (row["status"], row["message"]) if row else ("", "")
     if status in gate.FAILED:
         return gate.failed(JobStatus(status), message, floor_us)
@@ -112,7 +112,7 @@ def _verdict(timed: Measurement | None, row: Mapping[str, str] | None, floor_us:
 
 
 def ranked(candidates: Iterable[Benched], *, lossy: bool) -> list[Benched]:
-    """Those that pass the bench gate, fastest first; `lossy` ones, if wanted at all, behind all others."""
+    """Return the candidates that pass the bench gate, fastest first; `lossy` ones, if wanted at all, last."""
     passed = [one for one in candidates if one.verdict.passed and (lossy or not one.lossy)]
     return sorted(passed, key=lambda one: (one.lossy, one.us, one.candidate))
 
@@ -120,7 +120,7 @@ def ranked(candidates: Iterable[Benched], *, lossy: bool) -> list[Benched]:
 def model_choice(
     place: Place, candidates: Iterable[Benched], predicted: Mapping[tuple[str, str, str], Prediction]
 ) -> Benched | None:
-    """What the model alone would deploy of those that pass the gate and are not lossy; None without a price."""
+    """Return the cost model's own choice among lossless candidates that pass the gate; None without a price."""
     priced = [
         (predicted[key], one)
         for one in ranked(candidates, lossy=False)
@@ -132,6 +132,6 @@ def model_choice(
 
 
 def regret(one: Benched, candidates: Sequence[Benched]) -> float | None:
-    """Its time over the least of those that pass the gate and are not lossy, minus 1; None if not measured."""
+    """Return the time over that of the fastest lossless one that passes the gate, minus 1; None if not measured."""
     best = ranked(candidates, lossy=False)
     return one.us / best[0].us - 1 if best and one.verdict.passed else None

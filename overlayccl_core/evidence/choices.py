@@ -1,4 +1,4 @@
-"""What a run decided of its Problems, as whatever trains the deployed files finds it."""
+"""The choices of a run, read by rules that train or time the deployed files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemChoice:
-    """What was decided of a Problem: its tables finalists and choice, and the source of the deployed file."""
+    """The choice for a Problem: its tables finalists and choice, and the source of the deployed file."""
 
     finalists: pl.DataFrame
     choice: pl.DataFrame
@@ -27,14 +27,14 @@ class ProblemChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """Steps and stamps of training, of all models: they say what is worth training again."""
+    """Steps and stamps of training, of all models: the basis for training an arm again."""
 
     steps: pl.DataFrame
     stamps: pl.DataFrame
 
 
 def choices_of(job: RuleJob) -> dict[str, ProblemChoice]:
-    """Of each of the option `problems`, as a rule that trains or times it again reads it."""
+    """Return the choice for each of the option `problems`, for a rule that trains or times it again."""
     return {
         problem: ProblemChoice(
             finalists=job.read(FINALISTS, problem),
@@ -46,7 +46,7 @@ def choices_of(job: RuleJob) -> dict[str, ProblemChoice]:
 
 
 def rows_of(decided: ProblemChoice) -> list[Row]:
-    """The rows of `finalists`, and one of what is deployed at each Case and direction."""
+    """Return the rows of `finalists`, and a row of the deployed Program at each Case and direction."""
     listed = list(decided.finalists.iter_rows(named=True))
     deployed = []
     for choice in decided.choice.iter_rows(named=True):
@@ -58,9 +58,9 @@ def rows_of(decided: ProblemChoice) -> list[Row]:
 
 
 def held(decided: ProblemChoice, placed: Mapping[Place, str]) -> dict[Place, Row]:
-    """(case, direction) -> the row of what a file is to hold there; none where the framework's own is kept.
+    """Return (case, direction) -> the row for the file there; no entry if the framework's own way is kept.
 
-    placed: what takes the place of what was chosen (`standing.placed`).
+    placed: arms in place of the chosen ones (`standing.placed`).
     """
     rows: dict[Place, dict[str, Row]] = {}
     for one in rows_of(decided):

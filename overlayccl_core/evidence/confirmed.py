@@ -1,4 +1,4 @@
-"""What stands and what it is worth, from launches that chose nothing, as rows of `deployed` and `splits`."""
+"""The deployed Programs and their figures, from launches after the choice, as rows of `deployed` and `splits`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def ratio_columns(name: str, ratio: Ratio | None) -> Row:
-    """The three columns of a ratio; null without one."""
+    """Return the three columns of a ratio; null without one."""
     values = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
@@ -37,9 +37,12 @@ def deployed_row(
     instead: str | None,
     held: Row | None,
 ) -> Row:
-    """The row of `deployed`, without the price of the pair. confirmed, verdicts: of this Case and direction.
+    """Return the row of `deployed`, without the price of the pair.
 
-    instead: the arm that takes the place (`standing.placed`). held: what the file has there (`decided.held`).
+    Args:
+        confirmed, verdicts: Rows of this Case and direction.
+        instead: The arm in place of the chosen one (`standing.placed`).
+        held: The file's row there (`choices.held`).
     """
     passes = passes_of(confirmed)
     mine, others = passes.file, passes.gains
@@ -73,20 +76,20 @@ def deployed_row(
 
 
 def in_words(choice: Row) -> str:
-    """The column `way`, of a row of `choice`."""
+    """Return the column `way` for a row of `choice`."""
     name: str = choice["candidate"]
     return Recipe.from_json(json.loads(choice["recipe"])).words if is_found(name) else name
 
 
 def _use(held: Row | None) -> Use:
-    """The column `use`, by what the file has."""
+    """Return the column `use`, from the file's row."""
     if held is None:
         return Use.FRAMEWORK
     return Use.FOUND if is_found(held["candidate"]) else Use.KNOWN
 
 
 def add_pairs(rows: Sequence[Row]) -> None:
-    """predicted_pair_us: a direction that is not listed exchanges nothing and costs nothing."""
+    """Fill in predicted_pair_us. An unlisted direction exchanges nothing and costs nothing."""
     for mine in rows:
         us = [other["predicted_us"] for other in rows if other["case"] == mine["case"]]
         mine["predicted_pair_us"] = None if None in us else sum(us)
@@ -94,7 +97,7 @@ def add_pairs(rows: Sequence[Row]) -> None:
 
 # --------------------------------------------------------------------------------------------------------- models
 def split_rows(model: str, of: Headline, fingerprint: str) -> list[Row]:
-    """The rows of `splits` of a model."""
+    """Return the rows of `splits` of a model."""
     parts = ((Part.DEPLOYED, of.chosen), (Part.INSTEAD, of.instead), (Part.RIVAL, of.rival))
     rows = []
     for one in of.splits:

@@ -1,8 +1,8 @@
-"""Losses of long courses: step by step, and whether each arm trains as the developer's does.
+"""Losses of long courses: step by step, and whether each arm trains like the developer's.
 
-All arms begin with the same parameters and read the same data, so their losses differ by how they round alone. Up
-to the first steps that is bounded by a number. Later rounding is amplified, by each step anew; then what is allowed
-is measured: how far apart the developer's own losses end from other seeds. The training gate judges both.
+All arms begin with the same parameters and read the same data, so their losses differ by rounding alone. In the
+first steps a fixed number bounds the difference. Each later step amplifies it; the bound is then measured: the
+spread of the developer's own last losses over seeds. The training gate judges both.
 """
 
 import json
@@ -23,13 +23,13 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 
 SEED = 0  # of all arms; the developer's has others, too
-END = 10  # the last of so many parts of a course are its end
+END = 10  # a course ends with its last tenth
 FRAMEWORK = "the framework averages gradients in buffers of its own"
 Row = Mapping[str, Any]
 
 
 def loss_rows(steps: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of `losses`: of every course, step and arm."""
+    """Yield the rows of `losses`: of every course, step and arm."""
     developers = {
         (row["model"], row["microbatches"], row["seed"]): _means(row["losses"])
         for row in steps.iter_rows(named=True)
@@ -44,9 +44,10 @@ def loss_rows(steps: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def curve_rows(steps: pl.DataFrame, stamps: pl.DataFrame, programs: Iterable[Row]) -> list[dict[str, Any]]:
-    """The rows of `curves`: of every arm that was trained, from the plainest on.
+    """Return the rows of `curves`: one for every trained arm, plainest first.
 
-    programs: the rows of `finalists`, and of what is deployed.
+    Args:
+        programs: Rows of `finalists`, and of the deployed Programs.
     """
     ran = _ran_by(programs)
     seen = arms_by_model(steps, stamps)
@@ -68,7 +69,7 @@ _NO_LOSSES = {"numerics": None, "steps": 0, "first_loss": None, "last_loss": Non
 
 
 def _trained(steps: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """(`nano m8`, arm), each once."""
+    """Yield (`nano m8`, arm), each once."""
     told = steps.select("model", "microbatches", "arm").unique(maintain_order=True)
     return ((f"{model} m{microbatches}", arm) for model, microbatches, arm in told.iter_rows())
 
@@ -122,7 +123,7 @@ def _said(verdict: Verdict) -> dict[str, Any]:
 
 
 def _ran_by(programs: Iterable[Row]) -> Callable[[str], Iterable[Ran]]:
-    """Arm -> the Programs that it is to run at each Case and direction."""
+    """Return arm -> its expected Programs at each Case and direction."""
     places: dict[tuple[str, str], dict[str, Row]] = {}
     for row in programs:
         places.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row
@@ -141,7 +142,7 @@ def _ran_by(programs: Iterable[Row]) -> Callable[[str], Iterable[Ran]]:
 
 
 def _ended(arm: ArmEvidence) -> dict[int, Losses]:
-    """Seed -> losses, with the mean of their end as one more, which is the last: a single batch says little."""
+    """Return seed -> losses, plus the mean of their end as the last one: a single batch says little."""
     return {
         seed: (*losses, tuple(np.mean(losses[-max(len(losses) // END, 1) :], 0)))
         for seed, losses in arm.losses.items()
@@ -149,5 +150,5 @@ def _ended(arm: ArmEvidence) -> dict[int, Losses]:
 
 
 def _means(losses: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Over the ranks that compute one."""
+    """Return each step's mean over the ranks with a loss."""
     return tuple(float(np.mean(one)) for one in losses)

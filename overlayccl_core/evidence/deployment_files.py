@@ -1,4 +1,4 @@
-"""The source of a module of a Problem: of what was chosen, and of what takes its place."""
+"""The source of a Problem's module, with the chosen Programs or their replacements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -20,18 +20,18 @@ Row = Mapping[str, Any]
 
 
 class Printer(Protocol):
-    """What `backends/<name>/deployed.py` defines: how a backend's modules are deployed."""
+    """Names defined by `backends/<name>/deployed.py`: printing a backend's modules for deployment."""
 
     VERSIONS: tuple[str, ...]
     """Software that a module compares with what it finds where it runs: as far as a measurement's fingerprint tells
     its version, under that name."""
 
     def deployed(self, problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
-        """The source of deploy/<problem>.py, a function of its arguments alone. ValueError as `emit.deployed`."""
+        """Return the source of deploy/<problem>.py, from its arguments alone. ValueError as in `emit.deployed`."""
 
 
 def printer_of(deployment: Deployment) -> Printer:
-    """The deployment's; ValueError where its backend has none."""
+    """Return the deployment's printer; ValueError if its backend has none."""
     return loader.plug_in(Printer, "backends", deployment.backend, "deployed")
 
 
@@ -43,9 +43,9 @@ def file_of(
     decided: ProblemChoice,
     placed: Mapping[Place, str],
 ) -> str | None:
-    """The source of deploy/<problem>.py: what was chosen, to the byte, where all of it stands.
+    """Return the source of deploy/<problem>.py: the chosen one, to the byte, if all of it stands.
 
-    placed: as for `held`. None: the framework's own is kept at every Case.
+    placed: as for `held`. None if the framework's own is kept at every Case.
     """
     if placed.keys().isdisjoint(decided.choice.select("case", "direction").iter_rows()):
         return decided.module
@@ -61,10 +61,12 @@ def module_of(
     finalists: pl.DataFrame,
     held: Mapping[Place, Row],
 ) -> str:
-    """The source of a module with rows of `finalists` at their Cases and directions.
+    """Return the source of a module with rows of `finalists` at their Cases and directions.
 
-    A function of recipes, Programs, library and versions alone, as `fingerprint` tells them: those of the
-    measurement. ValueError for a measurement that tells no version that a module is to compare.
+    It depends on recipes, Programs, library and versions alone; versions are those of the measurement.
+
+    Raises:
+        ValueError: The fingerprint has none of the versions that a module compares.
     """
     versions = {name: there for name in printer.VERSIONS if (there := fingerprints.part(fingerprint, name))}
     if not versions:
@@ -96,9 +98,9 @@ def _entry(case: str, finalists: pl.DataFrame, held: Mapping[Place, Row]) -> Dep
 def _side(
     place: Place, finalists: pl.DataFrame, held: Mapping[Place, Row]
 ) -> tuple[str, str, str, Program, Program]:
-    """(candidate, recipe, numerics, Program, the developer's Program) of one direction.
+    """Return (candidate, recipe, numerics, Program, the developer's Program) of one direction.
 
-    Where nothing is exchanged and so nothing was chosen, the developer's Program is all there is.
+    A direction that exchanges nothing has no choice: the developer's Program is all there is.
     """
     developer = at(finalists, place).filter(pl.col("arm") == ArmName.DEVELOPER).row(0, named=True)
     row = held.get(place, developer)

@@ -1,4 +1,4 @@
-"""From what sketches did on the ranks to what the second round of their search asks about."""
+"""Failures of sketches on the ranks, for the questions of their search's second round."""
 
 import json
 
@@ -11,14 +11,14 @@ from overlayccl_core.rewrites.recipe import Recipe, source_base
 from overlayccl_core.search.proposal import FailedSketch, Sketch
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
 
-EVIDENCE = "; see "  # before the file of a traceback, which is nothing to a language model
+EVIDENCE = "; see "  # before the file of a traceback, useless to a language model
 KEY = [column.name for column in CANDIDATE_KEY]
 
 
 def failed_sketches(
     trials: pl.DataFrame, candidates: pl.DataFrame, sketches: pl.DataFrame
 ) -> tuple[FailedSketch, ...]:
-    """Each that failed anywhere, with all places where it did, in the order in which they were written."""
+    """Return each sketch that failed anywhere, with all its failures, in the order of writing."""
     failed = trials.filter(pl.col("status") != JobStatus.RIGHT).join(candidates, on=KEY)
     where: dict[str, list[str]] = {}
     for row in failed.iter_rows(named=True):

@@ -1,4 +1,4 @@
-"""What the cost model says of known ways and of what the search found, by Program."""
+"""Predictions of the cost model for known ways and finds, by Program."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from overlayccl_core.program.program import Program
 Place = tuple[str, str]
 """(case, direction)."""
 APART = 1.96 * 2**0.5 / 1.2816  # of normal errors: the 95% interval of a difference over half the 80% range
-PADDING = 1.01  # what zeros behind a buffer may add to its bytes
+PADDING = 1.01  # factor for zeros behind a buffer
 COLUMNS = ("case", "direction", "program", "predicted_us", "low_us", "high_us")
 
 
@@ -26,9 +26,9 @@ class Prediction:
 
 
 def predictions(prices: pl.DataFrame, candidates: pl.DataFrame) -> dict[tuple[str, str, str], Prediction]:
-    """(case, direction, program) -> Prediction, of every Program that has a price.
+    """Return (case, direction, program) -> Prediction, for every Program with a price.
 
-    prices, candidates: frames with the columns of `prices`; where both have a Program, theirs are equal.
+    prices, candidates: frames with the columns of `prices`; equal for a Program in both.
     """
     by_program: dict[tuple[str, str, str], Prediction] = {}
     for frame in (candidates, prices):
@@ -40,11 +40,11 @@ def predictions(prices: pl.DataFrame, candidates: pl.DataFrame) -> dict[tuple[st
 
 
 def first_choice(priced: Sequence[tuple[Prediction, Program]]) -> int:
-    """The Program that the model would deploy: the plainest among those that it cannot tell from the cheapest.
+    """Return the index of the model's choice: the plainest Program with a price like the cheapest.
 
-    The model tells two prices apart if they differ by more than the 95% interval of their difference. That
-    interval follows from the range of the predictions (10% to 90%) as for normal errors. Among closer prices,
-    the number of calls says more than the price, as long as no more bytes are sent.
+    Two prices differ if they are further apart than the 95% interval of their difference. That interval follows
+    from the range of the predictions (10% to 90%) as for normal errors. Among closer prices, the number of
+    calls says more than the price, if no more bytes are sent.
     """
     cheapest = min(range(len(priced)), key=lambda i: priced[i][0].us)
     price = priced[cheapest][0]
@@ -59,13 +59,13 @@ def _sent(program: Program) -> float:
 
 
 def places(frame: pl.DataFrame) -> list[Place]:
-    """The (case, direction) of a table, in its order."""
+    """Return the (case, direction) of a table, in its order."""
     rows = frame.select("case", "direction").unique(maintain_order=True).iter_rows()
     return [(case, direction) for case, direction in rows]
 
 
 def at(frame: pl.DataFrame, place: Place) -> pl.DataFrame:
-    """The rows of one (case, direction)."""
+    """Return the rows of one (case, direction)."""
     case, direction = place
     return frame.filter((pl.col("case") == case) & (pl.col("direction") == direction))
 

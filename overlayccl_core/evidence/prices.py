@@ -1,4 +1,4 @@
-"""Theta from its tables, and prices as the columns that tables have."""
+"""Theta from its tables, and prices as table columns."""
 
 import polars as pl
 
@@ -8,7 +8,7 @@ from overlayccl_core.costmodel.theta import Theta
 
 
 def theta_of(theta: pl.DataFrame, fidelity: pl.DataFrame) -> Theta:
-    """Theta from its table, with the residuals that the deployment's `fidelity` holds."""
+    """Return theta from its table, with the residuals in the deployment's `fidelity`."""
     heldout = fidelity.filter(pl.col("problem").is_null()).row(0, named=True)
     return Theta.from_rows(
         theta.iter_rows(named=True),
@@ -18,7 +18,7 @@ def theta_of(theta: pl.DataFrame, fidelity: pl.DataFrame) -> Theta:
 
 
 def price_columns(price: Price | None) -> dict[str, float | None]:
-    """The columns of a price; all null where there is none."""
+    """Return the columns of a price; all null without one."""
     if price is None or price.us is None:
         return dict.fromkeys(("predicted_us", "low_us", "high_us", *(f"{term.value}_us" for term in Term)))
     terms = {f"{term.value}_us": price.terms.get(term) for term in Term}

@@ -1,4 +1,4 @@
-"""From rows of `known_ways` to what a search begins with, and from what it came to, to the rows of its tables."""
+"""The start of a search, from rows of `known_ways`, and its results, as rows of its tables."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,9 +26,9 @@ SHORTEST = 8  # digits of a value_digest in a name
 
 
 def begins(way: Row, begin: Begin = Begin.LIBRARY) -> bool:
-    """Whether a search may begin with a known way: it is asked for, and is right, or would be where it can run.
+    """Return whether a search begins with a known way: requested, and proven, or unproven only as infeasible here.
 
-    With none that is derived: a search has few rounds, and these are many.
+    Derived ways never count: there are many, and a search has few rounds.
     """
     if way["role"] == Role.DERIVED or (begin is Begin.DEVELOPER and way["role"] != Role.DEVELOPER):
         return False
@@ -38,7 +38,7 @@ def begins(way: Row, begin: Begin = Begin.LIBRARY) -> bool:
 
 
 def base_of(way: Row) -> Base:
-    """The Program of a known way."""
+    """Return the Program of a known way."""
     return Base(
         program=loads(way["program_json"]),
         recipe=Recipe.from_json(json.loads(way["recipe"])),
@@ -47,7 +47,7 @@ def base_of(way: Row) -> Base:
 
 
 def verdict_of(way: Row) -> Verdict | None:
-    """The verdict of a known way's proof; None where none was asked for."""
+    """Return the verdict of a known way's proof; None if no proof was asked for."""
     if way["equivalence"] is None:
         return None
     return Verdict(
@@ -60,7 +60,7 @@ def verdict_of(way: Row) -> Verdict | None:
 
 
 def names(candidates: Iterable[Candidate], ways: Iterable[Row]) -> dict[str, str]:
-    """program -> the candidate's name: a known way's if it is that or computes the same, else of its own."""
+    """Return program -> candidate name: the name of an equal or equivalent known way, else a new one."""
     by_program: dict[str, str] = {}
     by_value: dict[str, str] = {}
     for row in ways:
@@ -82,7 +82,7 @@ def _new_name(value_digest: str, taken: Mapping[str, str]) -> str:
 
 
 def sketch_rows(attempts: Iterable[Attempt], candidates: Iterable[Candidate] = ()) -> Iterator[Row]:
-    """A row of `sketches` for every proposal, without its Case and direction. candidates: what they came to."""
+    """Yield a row of `sketches` for every proposal, without Case and direction; candidates: their Programs."""
     terms = {c.program.value_digest: {t.value: us for t, us in c.price.terms.items()} for c in candidates}
     for number, attempt in enumerate(attempts):
         sketch = attempt.sketch
@@ -115,7 +115,7 @@ def candidate_rows(
     search: Search,
     theta: Theta,
 ) -> Iterator[Row]:
-    """A row of `candidates` for every Program, without its Case and direction. verdicts: by program."""
+    """Yield a row of `candidates` for every Program, without Case and direction. verdicts: by program."""
     elites = {c.program.digest for c in result.elites}
     for candidate in result.candidates:
         program, proof = candidate.program, verdicts.get(candidate.program.digest)
@@ -135,7 +135,7 @@ def candidate_rows(
 
 
 def end_row(ending: Ending, search: Search, theta: Theta) -> Row:
-    """A row of `search_ends`, without its Case and direction."""
+    """Return a row of `search_ends`, without Case and direction."""
     return {
         "search": search.name,
         "why": ending.why.value,

@@ -1,7 +1,7 @@
-"""The arms of a model at every count of microbatches: which count is chosen, and what stands beside it.
+"""The arms of a model at every count of microbatches: the choice of a count, and the arms timed beside it.
 
-A model has a batch; M is the count of microbatches into which a step splits it. Every arm at every M computes the
-same batch, so their steps compare.
+A model has a batch; M is the count of microbatches in a step. Every arm at every M computes the same batch, so
+their steps compare.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,15 +19,17 @@ from overlayccl_core.measuring.arms import ArmName, is_framework, least_plain, p
 from overlayccl_core.tables.candidate_columns import is_found
 
 Way = TypeVar("Way")
-SAME_MEMORY = 1.01  # times as much is as much: a step's count has tensors of a few bytes, too
-RIVALS = 2  # that are confirmed: the launches after the choice may turn two around that are close
+SAME_MEMORY = 1.01  # ratio that still counts as equal: a step's count has tensors of a few bytes, too
+RIVALS = 2  # confirmed: launches after the choice may swap two close ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """An arm at a count of microbatches, and what was seen of it.
+    """An arm at a count of microbatches, with its measurements.
 
-    ran_as: where it needs no search, the plainest arm with its Programs. needs_search: a search found one of them.
+    Attributes:
+        ran_as: The plainest arm with the same Programs; the arm itself if it needs a search.
+        needs_search: A search found one of its Programs.
     """
 
     microbatches: int
@@ -38,26 +40,27 @@ class Split:
 
     @property
     def us(self) -> float:
-        """Median over launches."""
+        """Median step time over launches."""
         return float(np.median([np.median(us) for us in self.seen.steps_us.values()]))
 
     @property
     def held(self) -> float:
-        """The most bytes of tensors at a time on the rank that holds most; infinite where nobody knows."""
+        """Peak bytes of tensors on the fullest rank; infinite if unknown."""
         held = self.seen.peak_memory_bytes
         return inf if held is None else held
 
     def is_program_of(self, other: "Split") -> bool:
-        """Whether both run the same Programs at the same count of microbatches."""
+        """Return whether both run the same Programs at the same count of microbatches."""
         return (self.microbatches, self.ran_as) == (other.microbatches, other.ran_as)
 
 
 def splits_of(
     model: str, steps: pl.DataFrame, stamps: pl.DataFrame, plain: pl.DataFrame | None = None
 ) -> list[Split]:
-    """What was trained of a model, fewer microbatches first; without arms that failed.
+    """Return the trained arms of a model, fewer microbatches first, without failed arms.
 
-    plain: the stamps by which the Programs of all arms are known; without them `stamps`.
+    Args:
+        plain: Stamps with the Programs of all arms; default: `stamps`.
     """
     by_model = arms_by_model(steps, stamps)
     splits = []
@@ -77,7 +80,7 @@ def splits_of(
 
 
 def _programs(model: str, microbatches: int, stamps: pl.DataFrame) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Arm -> (candidate, program) at the sites of a model, in the order of their names."""
+    """Return arm -> (candidate, program) at the sites of a model, sorted by site name."""
     here = stamps.filter((pl.col("model") == model) & (pl.col("microbatches") == microbatches))
     by_arm = here.sort("site").group_by("arm", maintain_order=True)
     return {str(arm): tuple(rows.select("candidate", "program").iter_rows()) for (arm,), rows in by_arm}
@@ -85,9 +88,10 @@ def _programs(model: str, microbatches: int, stamps: pl.DataFrame) -> dict[str, 
 
 # ------------------------------------------------------------------------------------------------- what is chosen
 def chosen_as(model: str, choices: Iterable[pl.DataFrame]) -> dict[int, str]:
-    """Count of microbatches -> the arm as which its Cases were chosen. choices: the table of every Problem.
+    """Return count of microbatches -> the arm chosen for its Cases, the least plain of several.
 
-    Where they were chosen as several arms, the least plain counts.
+    Args:
+        choices: The table `choice` of every Problem.
     """
     arms: dict[int, set[str]] = {}
     for choice in choices:
@@ -99,9 +103,9 @@ def chosen_as(model: str, choices: Iterable[pl.DataFrame]) -> dict[int, str]:
 
 
 def chosen_split(chosen: Mapping[int, str], trained: Sequence[Split]) -> Split | None:
-    """What is deployed at the least count of microbatches that no other was faster than beyond noise, in training.
+    """Return the chosen arm at the smallest count of microbatches that no other beat in training, beyond noise.
 
-    chosen: of `chosen_as`. None where none of it was trained.
+    chosen: from `chosen_as`. None if nothing chosen was trained.
     """
     seen = {(one.microbatches, one.arm): one for one in trained}
     contending = [seen[at] for at in sorted(chosen.items()) if at in seen]
@@ -115,7 +119,7 @@ def chosen_split(chosen: Mapping[int, str], trained: Sequence[Split]) -> Split |
 
 
 def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
-    """What needs no search, takes the same memory (within 1%) or less and is not what is deployed."""
+    """Return other arms that need no search, with other Programs and at most the deployed arm's memory (+1%)."""
     return [
         one
         for one in splits
@@ -127,7 +131,7 @@ def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
 
 
 def frontier(ways: Iterable[Way], *, held: Callable[[Way], float], us: Callable[[Way], float]) -> list[Way]:
-    """Each that is faster than all that take as little memory, the least memory first."""
+    """Return the Pareto frontier of memory and time, least memory first: less time needs more memory."""
     best: list[Way] = []
     for one in sorted(ways, key=lambda one: (held(one), us(one))):
         if not best or us(one) < us(best[-1]):
@@ -137,12 +141,11 @@ def frontier(ways: Iterable[Way], *, held: Callable[[Way], float], us: Callable[
 
 # ---------------------------------------------------------------------------------------------- what is confirmed
 def beside(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, list[str]]:
-    """Count of microbatches -> the arms that are timed again beside what is deployed there.
+    """Return count of microbatches -> the arms to time again beside the deployed one.
 
-    At the count that is deployed all Programs that need no search, and the arm as which it was chosen. Of all
-    counts what could be said against it: the fastest rivals, the fastest at every memory, the framework's fastest,
-    developer's where they alone are fastest, the fastest of each count. Where training chose nothing, all that
-    needs no search.
+    At the deployed count: all Programs without a search, and the chosen arm. Over all counts, possible objections:
+    the fastest rivals, the fastest at every memory, the framework's fastest arm, the developer's fastest, and the
+    fastest of each count. If training chose nothing: every arm without a search.
     """
     plain = [one for one in trained if not one.needs_search]
     deployed = chosen_split(chosen, trained)
@@ -165,7 +168,7 @@ def beside(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, lis
 
 
 def _pace_beside(deployed: Split) -> Callable[[Split], float]:
-    """How many times as long a step takes, in the launches of both: some arms ran in the first launches only."""
+    """Return a step's time over the deployed arm's, in shared launches: some arms ran in the first ones only."""
 
     def times(one: Split) -> float:
         ratio = deployed.seen.speedup_over(one.seen)

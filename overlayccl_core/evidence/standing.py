@@ -1,7 +1,7 @@
-"""What stands: whether, by launches that chose nothing, anything takes the place of what was chosen.
+"""The final decision: launches after the choice either confirm each chosen Program or replace it.
 
-What was chosen stands unless these launches show that it is slower, beyond noise, than something that needs no
-search and takes no more memory. That then takes its place: deployed if it is a Program, else to be kept as it is.
+A chosen Program stands unless it is slower there, beyond noise, than an arm that needs no search and takes no more
+memory. That arm then replaces it: a Program is deployed, the framework's own way is kept as it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ Step = tuple[str, int]  # a model and a count of microbatches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTables:
-    """Steps and stamps of all models: of training, by which was chosen, and of the launches after it."""
+    """Steps and stamps of all models: from training, the basis of the choice, and from the launches after it."""
 
     steps: pl.DataFrame
     stamps: pl.DataFrame
@@ -33,8 +33,14 @@ class StepTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """A model in the launches that chose nothing: every split, what was chosen, its fastest rival, and what takes
-    its place (None: it stands). None, too, for what was not timed."""
+    """A model in the launches after the choice.
+
+    Attributes:
+        splits: All timed arms.
+        chosen: The chosen arm; None if it was not timed.
+        rival: Its fastest rival, or None.
+        instead: The arm in its place; None: it stands.
+    """
 
     splits: tuple[Split, ...]
     chosen: Split | None
@@ -43,10 +49,10 @@ class Headline:
 
     @property
     def at_counts(self) -> dict[int, str]:
-        """Count of microbatches -> the arm that takes the place of what was chosen there, where it does not stand.
+        """Count of microbatches -> the arm in place of the chosen one, for choices that do not stand.
 
-        Rivals are those of the same count; of the count that was chosen, those of any. Where the framework's own
-        is faster than that, nothing of the model is deployed.
+        At the chosen count, rivals of all counts compete; at another count, only its own. If the framework's
+        own arm wins at the chosen count, nothing of the model is deployed.
         """
         found = {}
         for one in self.splits:
@@ -60,13 +66,16 @@ class Headline:
 
 
 def headlines_of(choices: Sequence[pl.DataFrame], steps: StepTables) -> dict[str, Headline]:
-    """Of every model that was timed. choices: the table of every Problem."""
+    """Return the Headline of every timed model. choices: the table `choice` of every Problem."""
     models = steps.confirmed_steps["model"].unique(maintain_order=True)
     return {model: headline_of(model, chosen_as(model, choices), steps) for model in models}
 
 
 def headline_of(model: str, chosen: Mapping[int, str], tables: StepTables) -> Headline:
-    """chosen: of `chosen_as`. Training chose the count of microbatches; all else is of the launches after it."""
+    """Return a model's Headline; chosen: from `chosen_as`.
+
+    Training chose the count of microbatches; all else is of the launches after it.
+    """
     trained = chosen_split(chosen, splits_of(model, tables.steps, tables.stamps))
     splits = splits_of(model, tables.confirmed_steps, tables.confirmed_stamps, plain=tables.stamps)
     here = (trained.microbatches, ArmName.DEPLOYED) if trained else None
@@ -81,16 +90,21 @@ def headline_of(model: str, chosen: Mapping[int, str], tables: StepTables) -> He
 
 
 def quicker(mine: Split, rivals: Iterable[Split]) -> Split | None:
-    """The fastest of those than which it is slower beyond noise."""
+    """Return the fastest rival that beats `mine` beyond noise, or None."""
     faster = [one for one in rivals if (gain := mine.seen.speedup_over(one.seen)) and gain.slower]
     return min(faster, key=lambda one: one.us, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    """A Case and direction that was timed alone. file: what was chosen. of_module: time of the module of the same
-    Program over the file's. gains: arm -> its time over the file's, of arms with other Programs. instead: the
-    fastest of those than which the module is slower."""
+    """Timings of a Case and direction alone, outside a training step.
+
+    Attributes:
+        file: The chosen Program in its deployed file.
+        of_module: Time of the module with the same Program over the file's.
+        gains: arm -> its time over the file's, for arms with other Programs.
+        instead: The fastest arm that beats the module beyond noise, or None.
+    """
 
     file: Measurement | None
     of_module: Ratio | None
@@ -99,9 +113,10 @@ class Passes:
 
 
 def passes_of(confirmed: pl.DataFrame) -> Passes:
-    """confirmed: of this Case and direction: what needs no search, the file, and the module of its Program.
+    """Return the timings of one Case and direction, from its rows of `confirmed`.
 
-    Modules are judged by modules: what a file asks before a call it asks whatever has the place.
+    These are of the arms without a search, the file, and the module of its Program. Modules compete with modules: a
+    file's checks before a call cost every Program the same.
     """
     arms = {
         arm: next(iter(measurements(confirmed.filter(pl.col("arm") == arm).iter_rows(named=True)).values()))
@@ -125,7 +140,7 @@ def passes_of(confirmed: pl.DataFrame) -> Passes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Site:
-    """A Case and direction. steps: that have it. alone: what its passes put there. programs: of the arms."""
+    """A Case and direction. steps: those with it. alone: the choice of its passes. programs: by arm."""
 
     problem: str
     steps: Sequence[Step]
@@ -133,19 +148,19 @@ class _Site:
     programs: Mapping[str, str]
 
     def program(self, arm: str) -> str:
-        """Of the framework's own, which has none here, the name says what it is."""
+        """Return an arm's Program, or the arm's name for the framework's own, which has no Program here."""
         return at_case(self.programs, arm, self.problem) or arm
 
 
 def placed(
     problems: Iterable[ProblemChoice], confirmed: pl.DataFrame, headlines: Mapping[str, Headline]
 ) -> dict[Place, str]:
-    """(case, direction) -> the arm that takes the place of what was chosen there.
+    """Return (case, direction) -> the arm in place of the chosen one there.
 
-    A verdict is of a step. Its arm takes the place at all Cases of that step where it has another Program than what
-    was chosen, or at none: no step is given a mixture that it never ran. Steps that share a Case must want the same
-    Program there. One that does not get what it wants gives up all its Cases, so another may then lack one, too.
-    Where no step has the Case, its passes decide.
+    A verdict is about a whole step. Its arm takes the place at all Cases of the step where their Programs
+    differ, or at none: no step gets an untested mixture. Steps with a shared Case must agree on its Program. A
+    step that loses one Case gives up all its Cases; others may then lose one, too. A Case outside all steps
+    follows its own passes.
     """
     verdicts = {(model, m): arm for model, one in headlines.items() for m, arm in one.at_counts.items()}
     sites = {place: site for decided in problems for place, site in _sites_of(decided, confirmed)}
@@ -174,7 +189,7 @@ def _sites_of(decided: ProblemChoice, confirmed: pl.DataFrame) -> Iterator[tuple
 
 
 def _agreed(sites: Mapping[Place, _Site], verdicts: Mapping[Step, str]) -> dict[Place, str]:
-    """What all steps of a place want there. The framework's own in both directions of a Case: a file has both."""
+    """Return the arms wanted by all steps of a place; the framework's own in both directions only, like a file."""
     taken = {}
     for place, site in sites.items():
         arms = [verdicts.get(step, ArmName.DEPLOYED) for step in site.steps] or [site.alone]

@@ -1,4 +1,4 @@
-"""What training says of every arm: from the tables of steps and stamps to what the training gate judges."""
+"""Training evidence of every arm: from the tables of steps and stamps to the input of the training gate."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _SEVERITY = tuple(NumericsClass)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """A Program that an arm is to have run at a Case and direction."""
+    """A Program expected of an arm at a Case and direction."""
 
     case: str
     direction: str
@@ -32,9 +32,9 @@ class Ran:
 
 
 def arms_by_model(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
-    """`nano m8` -> arm -> what was seen of it, without those that failed in a launch (`failed_arms`).
+    """Return `nano m8` -> arm -> its evidence, except for arms that failed in a launch (`failed_arms`).
 
-    An arm that runs the same modules as a plainer one was trained as that (`ran_as`), and has what was seen of it.
+    An arm with the same modules as a plainer one was trained as that one (`ran_as`) and shares its evidence.
     """
     failed = failed_arms(steps, stamps)
     by_model: dict[str, dict[str, list[Row]]] = {}
@@ -52,7 +52,7 @@ def arms_by_model(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[str, dict[s
 
 
 def trained_as_others(stamps: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
-    """(model, arm, the other arm as which it was trained)."""
+    """Yield (model, arm, the other arm it was trained as)."""
     others = stamps.filter(pl.col("arm") != pl.col("ran_as")).unique(
         ("model", "microbatches", "arm"), maintain_order=True
     )
@@ -61,7 +61,7 @@ def trained_as_others(stamps: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
 
 
 def failed_arms(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[tuple[str, str], Verdict]:
-    """(`nano m8`, arm) -> how it failed in a training launch, which is what training says of it."""
+    """Return (`nano m8`, arm) -> the training gate's verdict on a failure in a launch."""
     failed = {
         (label(row["model"], row["microbatches"]), row["arm"]): Verdict(
             gate=Gate.TRAINING, outcome=Outcome.FAIL, reason=FAILED[row["status"]], message=row["message"]
@@ -108,10 +108,12 @@ def judged(
     stamps: pl.DataFrame,
     ran: Callable[[str], Iterable[Ran]],
 ) -> tuple[Verdict, ...]:
-    """The training gate's verdicts about one arm of `nano m8`: of all its sites together.
+    """Return the training gate's verdicts about one arm of `nano m8`, over all its sites together.
 
-    ran(arm): the Programs that it is to have run at the sites that are known here; other sites count as reordered.
-    What the stamps tell of another Program, or nothing at all, is unproven.
+    A stamp of another Program, or no stamp at all, makes the arm unproven.
+
+    Args:
+        ran: Gives an arm's expected Programs at the sites known here; other sites count as reordered.
     """
     trial = trial_of(model, arm, arms, stamps, ran)
     return (trial,) if isinstance(trial, Verdict) else judge(trial)
@@ -124,7 +126,7 @@ def trial_of(
     stamps: pl.DataFrame,
     ran: Callable[[str], Iterable[Ran]],
 ) -> Trained | Verdict:
-    """An arm beside the developer's; or why there is nothing to judge."""
+    """Return an arm beside the developer's, or the verdict that there is nothing to judge."""
     if arm not in arms or ArmName.DEVELOPER not in arms:
         return _unproven(f"{arm} was not trained in {model}: train it again")
     name, microbatches = of_label(model)

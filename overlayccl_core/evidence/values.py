@@ -1,4 +1,4 @@
-"""Are the values of Programs right on real ranks? What they must pass before they are timed."""
+"""Checks of the values of Programs on real ranks, before any timing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,13 +22,14 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.timing.batch import ValueCheck
 
-SEED = 0  # of the inputs with which values are looked at
+SEED = 0  # of the inputs of checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proven:
-    """A proven Program that is to be timed. reference: it is what the others at its Case and direction are to mean;
-    where it fails, nothing is timed.
+    """A proven Program to be timed.
+
+    reference: it defines the right values at its Case and direction; if it fails, nothing is timed.
     """
 
     job: Job
@@ -37,9 +38,9 @@ class Proven:
 
 
 class _Place:
-    """A Case and direction: inputs of all its Programs, and what the reference means at them.
+    """A Case and direction: the inputs of its Programs tried as they are, and the reference's values at these.
 
-    For Programs that are tried as they are. What atoms stand for has inputs of its own: each cuts in its own way.
+    A Program reduced to atoms has inputs of its own, since each has other atoms.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -53,7 +54,7 @@ class _Place:
 
     @cached_property
     def right(self) -> Meaning | None:
-        """All are proven to mean the same; None where that does not fit."""
+        """The reference's values, right for all its proven Programs; None if they are too large to compute."""
         try:
             return meaning(itself(self.reference), self.inputs) if self.reference else None
         except TooLarge:
@@ -61,7 +62,7 @@ class _Place:
 
 
 def value_check(listed: Iterable[Proven]) -> ValueCheck:
-    """What the jobs must pass. References are needed."""
+    """Return the check of the jobs' values. A failed reference fails the batch."""
     proven = {one.job.key: one for one in listed}
     places: dict[tuple[str, str], _Place] = {}
     of: dict[str, _Place] = {}

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def judged_columns(program: Program, legal: Verdict, proof: Verdict | None) -> Row:
-    """A Program and its verdicts, as `known_ways` and `candidates` have them. proof: None: not asked for."""
+    """Return a Program and its verdicts as columns of `known_ways` and `candidates`. proof: None: not asked for."""
     deciding = proof or legal
     return {
         "program": program.digest,
@@ -34,7 +34,7 @@ def judged_columns(program: Program, legal: Verdict, proof: Verdict | None) -> R
 def row(
     place: Place, candidate: str, verdict: Verdict, *, arm: str | None = None, model: str | None = None
 ) -> Row:
-    """One Verdict about one candidate."""
+    """Return the row of one Verdict about one candidate."""
     head = {"case": place[0], "direction": place[1], "candidate": candidate, "arm": arm, "model": model}
     return {
         **head,
@@ -47,7 +47,7 @@ def row(
 
 
 def verdicts_of(deployed: Row, verdicts: pl.DataFrame) -> Iterator[Row]:
-    """The verdicts about what is deployed: as a candidate, and as the arm as which it was chosen."""
+    """Yield the verdicts about a deployed Program: as a candidate, and as its chosen arm."""
     key = ("case", "direction", "candidate")
     for verdict in verdicts.iter_rows(named=True):
         if all(verdict[k] == deployed[k] for k in key) and verdict["arm"] in (None, deployed["arm"]):
@@ -55,7 +55,7 @@ def verdicts_of(deployed: Row, verdicts: pl.DataFrame) -> Iterator[Row]:
 
 
 def before_choice(ways: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.DataFrame) -> list[Row]:
-    """Legality and equivalence of known ways and finds: all that were stopped there, and those of the shortlist."""
+    """Return legality and equivalence verdicts of known ways and finds: all those rejected, and the shortlist."""
     listed = set(shortlist.select("case", "direction", "program").iter_rows())
     rows: dict[tuple[str, str, str], Row] = {}
     for frame, name in ((ways, "strategy"), (candidates, "candidate")):
@@ -71,7 +71,7 @@ def _stopped(one: Row) -> bool:
 
 
 def _both(key: tuple[str, str, str], one: Row) -> list[Row]:
-    """The verdict of the second gate is only there for what passed the first."""
+    """Return the rows of both gates; only candidates that pass the first have a second."""
     case, direction, candidate = key
     head = {"case": case, "direction": direction, "candidate": candidate, "arm": None, "model": None}
     rows = [head | _verdict(Gate.LEGALITY, one["legality"], one, {"peak_bytes": one["peak_bytes"]})]

@@ -1,10 +1,10 @@
-"""What a Program treats alike of data that is not linear: what holds for one of equals holds for the others.
+"""Parts of the data that a nonlinear Program treats alike: a result for one holds for the others.
 
-A Problem that is not linear says which of its ports have a row for each of many equal parts, as tokens are, and
-which have an element in each row for each thing that ids name, as words are. Here every value gets a number for how
-it is made, of what and by which operations. Where parts and things are given to the Program in another order, and
-its outputs have the same numbers in that order, it treats them alike. Sums are taken modulo a drawn prime, and what
-is subtracted or scaled counts as another term: no sum of terms hides one, as floats would not.
+A nonlinear Problem names its ports with a row for each of many equal parts (tokens), and its ports with an element
+in each row for each thing named by ids (words). Here every value gets a number for its operations and operands. If
+the Program is given parts and things in another order, and its outputs have the same numbers in that order, it
+treats them alike. Sums are taken modulo a drawn prime. A subtracted or scaled value counts as another term: unlike
+floats, no sum of terms hides one.
 """
 
 from collections.abc import Mapping
@@ -25,18 +25,18 @@ Ints = NDArray[np.int64]
 _ODD, _OTHER = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xD6E8FEB86659FD93),
-)  # as splitmix64 has: odd, bits mixed
+)  # as in splitmix64: odd, bits mixed
 _SUM, _MAXIMUM, _KIND = (
     np.uint64(1),
     np.uint64(2),
     np.uint64(255),
-)  # in the last 8 bits of a number; their mask
-_BITS = 47  # of a term: 2^17 of them are below 2^64
+)  # kinds in the last 8 bits of a number; their mask
+_BITS = 47  # of a term: a sum of 2^17 terms stays below 2^64
 _TERM = np.uint64(2**_BITS - 1)
 
 
 def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> Alike:
-    """Which parts are computed in one way, and whether nothing but its way tells a part or a thing from another."""
+    """Classify parts by their computation; tell whether order in a class, and of a rank's things, is irrelevant."""
     numbers = _Numbers(program, brought, _prime(random))
     parts = random.integers(1 << 63, size=max(brought.parts.values())).astype(np.uint64)
     names = random.integers(1 << 63, size=numbers.things).astype(np.uint64)
@@ -45,7 +45,7 @@ def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> 
     given = numbers.of(parts, names)
 
     def turn(classes: Ints, of_names: Ints) -> bool:
-        """Whether it gives the same for parts of a class, and things of a rank, in another order."""
+        """Tell whether reordering parts of a class and things of a rank only reorders the outputs."""
         of_parts = _turned(classes, random)
         return all(
             np.array_equal(
@@ -69,13 +69,13 @@ def alike(program: Program, brought: Nonlinear, random: np.random.Generator) -> 
     )
     columns = np.arange(whole.shape[1], dtype=np.uint64)
     classes = np.unique(_mixed(whole + columns).sum(1), return_inverse=True)[1]
-    if not turn(classes, as_named):  # something is made of several parts, and not of all in one way
+    if not turn(classes, as_named):  # a value joins several parts, not all in one way
         classes = np.arange(len(parts))
     return Alike(parts=classes, evenly=turn(classes, of_names))
 
 
 def _prime(random: np.random.Generator) -> int:
-    """One of `_BITS` bits that nobody knows before."""
+    """Draw a (probable) prime of `_BITS` bits, unknown beforehand."""
     while True:
         drawn = int(random.integers(2 ** (_BITS - 1), 2**_BITS))
         if all(pow(base, drawn - 1, drawn) == 1 for base in (2, 3, 5, 7)):
@@ -83,7 +83,7 @@ def _prime(random: np.random.Generator) -> int:
 
 
 def _turned(classes: Ints, random: np.random.Generator) -> Ints:
-    """Each of a class is followed by another, in one circle, so that none of them and no few stay by themselves."""
+    """Permute each class by one random cycle: it maps no proper subset to itself."""
     order = random.permutation(len(classes))
     order = order[np.argsort(classes[order], kind="stable")]
     follows = np.empty_like(order)
@@ -93,7 +93,7 @@ def _turned(classes: Ints, random: np.random.Generator) -> Ints:
 
 
 class _Numbers:
-    """The numbers of a Program's outputs for those of parts and things."""
+    """Numbers of a Program's outputs, for given numbers of parts and things."""
 
     def __init__(self, program: Program, brought: Nonlinear, prime: int) -> None:
         self.program = program
@@ -104,7 +104,7 @@ class _Numbers:
         self.things = specs[port].size // brought.parts[port] * program.problem.ranks
 
     def of(self, parts: Array, names: Array) -> Mapping[Port, Held]:
-        """Port -> its numbers. parts: uint64[parts]; names: uint64[things], in the order of the ranks."""
+        """Return port -> numbers, given uint64[parts] and uint64[things], the latter in rank order."""
         problem = self.program.problem
         inputs = {}
         for number, (port, spec) in enumerate(problem.inputs.items()):
@@ -117,7 +117,7 @@ class _Numbers:
         return evaluate(self.program.outputs, inputs, _Ways(names, self.prime), problem.ranks)[0]
 
     def in_order(self, x: Array, port: Port, rank: int, of_parts: Ints, of_names: Ints) -> Array:
-        """[size] of a rank, with parts and things in another order."""
+        """Return a rank's [size] numbers with parts and things reordered."""
         if port not in self.brought.parts:
             return x
         rows = x.reshape(len(of_parts), -1)[of_parts]
@@ -129,30 +129,30 @@ class _Numbers:
 
 
 class _Ways:
-    """Numbers of how values are made. In sums, maxima and look-ups no order and no grouping counts."""
+    """Arithmetic of these numbers: order and grouping in sums, maxima and look-ups do not count."""
 
     def __init__(self, names: Array, prime: np.uint64) -> None:
         self.names = names
         self.prime = prime
 
     def dtype(self, node_dtype: DType) -> Any:
-        """Of all values."""
+        """Return the dtype of all values."""
         return np.uint64
 
     def scale(self, data: Array, node: Node) -> Array:
-        """Another number."""
+        """Mix in the ratio."""
         return _mixed(data + _drawn(node.ratio))
 
     def cast(self, data: Array, node: Node) -> Array:
-        """Another number: it may be another value."""
+        """Mix in the dtype: a cast may change the value."""
         return _mixed(data + _drawn(node.dtype.value))
 
     def add_blocks(self, data: Array, node: Node) -> Array:
-        """Of the sum of the blocks."""
+        """Number the sum of the blocks."""
         return self._joined(_SUM, data.reshape(len(data), node.count, node.size).swapaxes(1, 2))
 
     def combine(self, data: Array, members: Ints, node: Node) -> Array:
-        """Of a sum or a maximum."""
+        """Number a sum or a maximum over members."""
         kind = _MAXIMUM if is_max(node) else _SUM
         terms = _terms(kind, data)
         total = np.zeros((len(members), data.shape[1]), np.uint64)
@@ -161,7 +161,7 @@ class _Ways:
         return self._whole(kind, total)
 
     def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
-        """Of sums and maxima as of collectives; of ids by the names of what they name."""
+        """Number sums and maxima as for collectives, and look-ups by the names of their things."""
         x, *more = node.row.rows(operands)
         match node.row.name:
             case "add":
@@ -187,16 +187,16 @@ class _Ways:
         return np.broadcast_to(made.reshape(len(made), -1), (max(len(made), len(first)), node.size))
 
     def _joined(self, kind: np.uint64, x: Array) -> Array:
-        """Of the sum or the maximum over the last axis."""
+        """Number the sum or the maximum over the last axis."""
         return self._whole(kind, _terms(kind, x).sum(-1))
 
     def _whole(self, kind: np.uint64, total: Array) -> Array:
-        """The number of a sum or a maximum, given what its terms add up to."""
+        """Return the number of a sum or a maximum, given the total of its terms."""
         whole: Array = (total % self.prime) << np.uint64(8) | kind
         return whole
 
     def _named(self, first: Ints, node: Node) -> Array:
-        """The names of a row's elements, [K, 1, width]; of those that no id names a number of their own."""
+        """Return the names of a row's elements, [K, 1, width]; an element without an id gets its own number."""
         ids = first[:, None, None] + np.arange(node.row.width)
         known = (ids >= 0) & (ids < len(self.names))
         named: Array = np.where(known, self.names[np.where(known, ids, 0)], ids.astype(np.uint64))
@@ -204,7 +204,7 @@ class _Ways:
 
 
 def _terms(kind: np.uint64, x: Array) -> Array:
-    """What numbers are as terms: of the same kind what it adds up to; 0 adds nothing to a sum."""
+    """Return numbers as terms: a number of the same kind gives its total; 0 adds nothing to a sum."""
     terms = _mixed(x)
     adds_nothing = (x == 0) & (kind == _SUM)
     np.right_shift(x, np.uint64(8), out=terms, where=((x & _KIND) == kind) | adds_nothing)
@@ -213,12 +213,12 @@ def _terms(kind: np.uint64, x: Array) -> Array:
 
 
 def _drawn(seed: object) -> Array:
-    """A number that something stands for."""
+    """Return a fixed random number for a seed."""
     return np.random.default_rng(list(str(seed).encode())).integers(1 << 63, dtype=np.uint64)  # type: ignore[return-value]
 
 
 def _mixed(x: Array) -> Array:
-    """A number for each number, such that sums of them tell the terms."""
+    """Hash each number; sums of hashes identify their terms."""
     mixed: Array = np.add(x, _OTHER, order="C")
     flat = mixed.reshape(-1)
     for first in range(0, flat.size, AT_ONCE):

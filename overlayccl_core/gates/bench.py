@@ -1,4 +1,4 @@
-"""Bench: can the time that was measured be true? A module that skips work is fast."""
+"""Bench: can the measured time be true? A module that skips work is fast."""
 
 from overlayccl_core.gates.verdict import (
     ALL_CHECKS,
@@ -13,7 +13,7 @@ from overlayccl_core.gates.verdict import (
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.statistics import Estimate
 
-# How a job failed on real ranks -> why it is out.
+# Failure of a job on real ranks -> reason of its rejection.
 FAILED = {
     JobStatus.CRASHED: Reason.CRASHED,
     JobStatus.HUNG: Reason.HUNG,
@@ -23,7 +23,7 @@ FAILED = {
 
 
 def failed(status: JobStatus, message: str, floor_us: float) -> Verdict:
-    """Fail: a candidate that has no time because it failed on the ranks."""
+    """Return the Verdict on a candidate whose job failed on the ranks."""
     return Verdict(
         gate=Gate.BENCH,
         outcome=Outcome.FAIL,
@@ -34,7 +34,7 @@ def failed(status: JobStatus, message: str, floor_us: float) -> Verdict:
 
 
 def is_below(estimate: Estimate, floor_us: float) -> bool:
-    """Whether a time cannot be true: its whole 95% interval lies below the floor."""
+    """Return whether a time cannot be true: its whole 95% interval lies below the floor."""
     return estimate.interval()[1] < floor_us
 
 
@@ -45,10 +45,14 @@ def check(
     *,
     unchecked: str = "",
 ) -> Verdict:
-    """Pass; fail below the physical floor beyond noise; unproven without a measurement.
+    """Check a time against the physical floor.
 
-    floor_us: no right execution of the Program takes less (`deployments.floor`). unchecked: why its values on the
-    ranks were not looked at, which a pass tells; empty: they were.
+    Args:
+        floor_us: Lower bound of any right execution of the Program (`deployments.floor`).
+        unchecked: Why its values on the ranks were not checked, for the message of a pass; empty: they were.
+
+    Returns:
+        Pass; fail if below the floor beyond noise; unproven without a measurement.
     """
     if estimate is None:
         return Verdict(

@@ -1,19 +1,20 @@
-"""Equivalence of what is not linear: at full size against the reference, on data that the Problem brings.
+"""Equivalence of nonlinear Programs: compare values with the reference's at full size, on the Problem's data.
 
-No prime helps with exp, and no smaller size stands for the Case's own. So the Program itself is evaluated, on all
-ranks:
+exp has no meaning modulo a prime, and a smaller size does not stand for the Case. So the Program itself is
+evaluated on all ranks:
 
-1. in float64: every element of every output is within 1e-9 of the reference's, of its size or of 1 (a gradient: or
-   of the size of its cotangent). What is saved for the backward is
-   compared by what it is for: every element of the gradients that the reference of the backward makes of it. And
-   it must be what any backward takes: forward and backward are chosen apart.
-2. in its own dtypes, against the same float64, within the tolerance of its class (program/numerics.py).
-3. What is replicated has the same bits on all ranks.
+1. In float64, every output element is within 1e-9 of the reference's, relative to the larger of its size and 1 (for
+   a gradient: and the size of its cotangent). Outputs saved for the backward are compared by their use: every
+   element of the gradients computed from them by the reference of the backward. Any backward must accept them, as
+   forward and backward are chosen separately.
+2. In its own dtypes, against the same float64 values, it is within the tolerance of its class
+   (program/numerics.py).
+3. Replicated outputs have the same bits on all ranks.
 
-The data is hostile where the Problem knows such data (logits of 1000, of -inf). Parts of it that the Program
-computes in one way (alike.py) are tried in each other's place; one that it computes in a way of its own meets all
-kinds of data by itself. Where the reference gives NaN, the Program may give anything, but nowhere else. This is
-evidence, of another kind than the linear proof: it holds for the data that was tried, and for what is like it.
+The data is hostile where the Problem has such data (logits of 1000, of -inf). Parts with the same computation
+(alike.py) share the trials; a part with its own computation meets all kinds of data itself. The Program may give
+anything in place of a NaN of the reference, and only there. Unlike the linear proof, this evidence holds for the
+tried data and for similar data.
 """
 
 from collections.abc import Mapping
@@ -40,21 +41,24 @@ from overlayccl_core.program.tracing import trace_function
 
 Inputs = Mapping[Port, Array]
 
-SMALLEST = 1e-30  # in the place of 0, over which nothing is
+SMALLEST = 1e-30  # replaces 0 as a divisor
 
 
 @dataclass(slots=True, kw_only=True)
 class Tried:
-    """The class of the Program's numerics, the largest error of an element in its own dtypes (over its size, or
-    over 1 where it is smaller), and the bytes of the largest evaluation."""
+    """Class of the Program's numerics, largest error, and bytes of the largest evaluation, over all draws."""
 
     kind: NumericsClass
-    error: float = 0.0
+    error: float = 0.0  # of an element in the Program's dtypes, over the larger of its size and 1
     peak_bytes: int = 0
 
 
 def try_values(program: Program, reference: Program, checks: frozenset[Check], lossy_bound: float) -> Tried:
-    """What was found on all draws; Wrong, with the element that differs. reference: its Problem brings them."""
+    """Compare a nonlinear Program with the reference on all draws of the reference's Problem.
+
+    Raises:
+        Wrong: A check failed; the message names the element.
+    """
     tried = Tried(kind=_kind(program, reference))
     brought = reference.problem.nonlinear
     assert brought is not None
@@ -80,7 +84,7 @@ def _kind(program: Program, reference: Program) -> NumericsClass:
 
 
 def _provably_alike(program: Program) -> bool:
-    """Every replicated output is the same value on all ranks, whatever the inputs are."""
+    """Tell whether each replicated output is one value on all ranks, for any inputs."""
     ranks, specs = program.problem.ranks, program.problem.outputs
     replicated = [x for port, x in program.outputs.items() if specs[port].placement is Placement.REPLICATE]
     return all(len(np.unique(value_numbers(x, ranks))) == 1 for x in replicated)
@@ -105,13 +109,13 @@ class _Trial:
         self.wrong_saved = None if brought is None else brought.wrong_saved
         self.inputs = {**draw.inputs, **self._cotangents(draw.inputs, random)}
         self.right: tuple[dict[Port, Array], dict[Port, Held]] = {}, {}  # in float64: saved, gradients
-        self.saved: dict[Port, Array] = {}  # by what was evaluated last
+        self.saved: dict[Port, Array] = {}  # of the last evaluation
         self.peak_bytes = 0
 
     def run(self, tried: Tried, checks: frozenset[Check], lossy_bound: float) -> None:
         """Compare in float64, then in the Program's own dtypes."""
         doubled = {p: x.astype(np.float64) if x.dtype.kind != "i" else x for p, x in self.inputs.items()}
-        with np.errstate(all="ignore"):  # what overflows is found as an element that is not finite
+        with np.errstate(all="ignore"):  # an overflow shows up as a non-finite element
             want = self._evaluate(self.reference, doubled, Double())
             if Check.VALUES in checks:
                 got = self._evaluate(self.program, doubled, Double())
@@ -126,7 +130,7 @@ class _Trial:
         tried.peak_bytes = max(tried.peak_bytes, self.peak_bytes)
 
     def _cotangents(self, given: Inputs, random: np.random.Generator) -> Inputs:
-        """Those of the outputs that the backward reads, the same on all ranks: a loss has one."""
+        """Draw cotangents of the outputs for the backward, equal on all ranks: a loss has one."""
         if self.backward is None:
             return {}
         specs, outputs = self.backward.problem.inputs, self.program.problem.outputs
@@ -138,7 +142,7 @@ class _Trial:
         }
 
     def _evaluate(self, program: Program, inputs: Inputs, arithmetic: Arithmetic) -> dict[Port, Held]:
-        """What is written, and the gradients in the place of what is saved."""
+        """Evaluate the outputs, with gradients in place of saved ones."""
         ranks = program.problem.ranks
         held, peak = evaluate(program.outputs, inputs, arithmetic, ranks)
         if self.backward is not None:
@@ -157,7 +161,7 @@ class _Trial:
     def _compare(
         self, got: Mapping[Port, Held], want: Mapping[Port, Held], bound: float, reason: Reason, how: str
     ) -> float:
-        """The largest error of an element; Wrong where one is out of the bound."""
+        """Return the largest error of an element; raise Wrong if one exceeds the bound."""
         largest = 0.0
         for port, b in want.items():
             a = got[port]
@@ -181,14 +185,14 @@ class _Trial:
         return largest
 
     def _written(self, port: Port) -> Problem:
-        """The Problem that has this output."""
+        """Return the Problem with this output."""
         if self.backward is not None and port not in self.program.outputs:
             return self.backward.problem
         return self.program.problem
 
 
 def _backward_of(problem: Problem) -> Program | None:
-    """The reference of the backward that reads what is saved; None where nothing is."""
+    """Trace the reference of the backward, a reader of the saved outputs; None without a backward."""
     brought = problem.nonlinear
     if brought is None or brought.backward is None or brought.backward_reference is None:
         return None
@@ -200,8 +204,7 @@ def _same(x: Array, y: Array) -> bool:
 
 
 def _off(got: Array, want: Array, sizes: Array) -> Array:
-    """How far elements are off, over the size of what is right or over these; infinite for what is no number, 0
-    where nothing is right."""
+    """Return |got - want| over the larger of |want| and sizes; 0 if equal or want is NaN; inf if not finite."""
     got, want = got.astype(np.float64, copy=False), want.astype(np.float64, copy=False)
     off: Array = np.abs(got - want)
     off /= np.maximum(np.abs(want), sizes)

@@ -1,9 +1,9 @@
-"""Choice: a ladder from the plainest contender up. One that is less plain has to be faster beyond noise.
+"""Choice: a ladder of contenders, the plainest first. A less plain one has to be faster beyond noise.
 
-The developer's own way stands on the first rung. A contender takes the place of the one that is chosen so far if it
-passed its gates and, in training, is faster beyond noise in at least one of the models that have the Case, and not
-slower (`Ratio.not_slower`) in all of them; where none has it, in the bench. Nothing is substituted silently: every
-contender gets a Verdict that says why it was chosen or not.
+The developer's own way stands on the first rung. A contender replaces the current choice if it passed its gates
+and, in training, is faster beyond noise in at least one model with the Case and not slower (`Ratio.not_slower`) in
+all of them. If no model has the Case, the bench decides. No replacement is silent: every contender gets a Verdict
+with the reason.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +17,12 @@ from overlayccl_core.measuring.statistics import Ratio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A candidate as an arm. training: (model, verdicts) of every model that has the Case; empty: there is none.
+    """A candidate as an arm.
 
-    timed_as: what was timed of it. Two that share it are one: an arm is more than its candidate at one Case where
-    models train it at all of their sites together.
+    Attributes:
+        timed_as: Key of the timed arms; contenders with the same key are one. An arm is more than its candidate at
+            one Case if models train it at all of their sites together.
+        training: (model, verdicts) of every model with the Case; empty: there is none.
     """
 
     arm: str
@@ -35,7 +37,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The contender that is deployed, why, and a Verdict for each contender in their order."""
+    """The contender to deploy, the reason, and a Verdict for each contender in their order."""
 
     chosen: Contender
     reason: str
@@ -43,11 +45,18 @@ class Choice:
 
 
 Speed = Callable[[Contender, Contender], Mapping[str, Ratio | None]]
-"""(one, other) -> where both were timed (a model, or the bench): how many times as fast as the other the one is."""
+"""(one, other) -> model, or bench -> how many times as fast the one is; None: not timed beside the other."""
 
 
 def choose(contenders: Sequence[Contender], speed: Speed) -> Choice:
-    """contenders: the plainest first. ValueError if the first is not the developer's own way."""
+    """Choose the contender to deploy.
+
+    Args:
+        contenders: The plainest first.
+
+    Raises:
+        ValueError: The first contender is not the developer's own way.
+    """
     if not contenders or contenders[0].arm != ArmName.DEVELOPER:
         raise ValueError(
             f"the first contender must be {ArmName.DEVELOPER} (got {[c.arm for c in contenders]})"
@@ -77,7 +86,7 @@ def choose(contenders: Sequence[Contender], speed: Speed) -> Choice:
 
 
 def against_it(one: Contender) -> str:
-    """Why a contender cannot be deployed, however fast it is, in a clause; empty: nothing stands against it."""
+    """Return, in a clause, why a contender cannot be deployed at any speed; empty: it can."""
     if not one.bench.passed:
         return f"bench: {one.bench.message}"
     for model, verdicts in one.training:
@@ -88,7 +97,7 @@ def against_it(one: Contender) -> str:
 
 
 def _faster(ratios: Mapping[str, Ratio | None]) -> bool:
-    """Beyond noise somewhere, and nowhere possibly slower."""
+    """Tell whether it is faster beyond noise in some place, and possibly slower in none."""
     known = [ratio for ratio in ratios.values() if ratio is not None]
     return (
         len(known) == len(ratios) > 0
@@ -98,7 +107,7 @@ def _faster(ratios: Mapping[str, Ratio | None]) -> bool:
 
 
 def _word(ratios: Mapping[str, Ratio | None]) -> str:
-    """slower, or not told apart from noise, or not told."""
+    """Say whether rounds are too few, it is slower beyond noise, or not faster beyond noise."""
     if any(ratio is not None and ratio.low is None for ratio in ratios.values()):
         return "too few rounds to tell: give more seconds"
     if any(ratio is not None and ratio.slower for ratio in ratios.values()):
@@ -114,7 +123,7 @@ def _said(ratios: Mapping[str, Ratio | None], other: Contender) -> str:
 def _beside(ratio: Ratio | None, other: Contender) -> str:
     if ratio is None:
         return f"not timed beside {other}"
-    if ratio.value == ratio.low == ratio.high == 1:  # no two timings are: they were trained as one
+    if ratio.value == ratio.low == ratio.high == 1:  # never of two timings: they were trained as one
         return f"the same modules as {other}"
     return f"{ratio} times as fast as {other}"
 

@@ -1,7 +1,7 @@
-"""The independent parts of a proof: outputs that share no input, one of each shape.
+"""Independent parts of a proof: outputs without a common input, one of each shape.
 
-Layers that are alike up to names are one component, so sixteen cost as much as one. Labels mean nothing to a
-value, so they go first.
+Layers equal up to names are one component: sixteen cost as much as one. Labels do not change a value and are
+dropped first.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from overlayccl_core.program.substitution import without_labels
 
 
 def components(program: Program, reference: Program) -> list[AtomPair]:
-    """The different parts of (program, reference) over disjoint inputs, each with the ports of its first."""
+    """Return the distinct parts of (program, reference) over disjoint inputs, each with the ports of its first."""
     ours, theirs = without_labels(program.outputs), without_labels(reference.outputs)
     distinct: dict[object, AtomPair] = {}
     for ports in _connected(ours, theirs):
@@ -30,7 +30,7 @@ def components(program: Program, reference: Program) -> list[AtomPair]:
 
 
 def form_of(pair: AtomPair, problem: Problem) -> object:
-    """Equal for pairs that differ in the names of their ports only: what is proven of one holds for both."""
+    """Return a key, equal for pairs that differ in port names only: a proof of one holds for both."""
     shape = _shape_of([*pair.outputs.values(), *pair.wanted.values()])
     outputs = tuple((_counts(pair.valid_outputs, p), problem.outputs[p].placement) for p in pair.outputs)
     inputs = tuple(_counts(pair.valid_inputs, p) for p in pair.inputs)
@@ -42,7 +42,7 @@ def _counts(valid: Valid, port: Port) -> bytes | None:
 
 
 def _connected(ours: Outputs, theirs: Outputs) -> list[list[Port]]:
-    """The output ports in parts that share no input."""
+    """Group the output ports in parts without a common input."""
     part_of_input: dict[Port, int] = {}
     parts: dict[int, list[Port]] = {}
     inputs_of: dict[int, list[Port]] = {}
@@ -60,7 +60,7 @@ def _input_ports(roots: list[Node]) -> list[Port]:
 
 
 def _shape_of(roots: list[Node]) -> bytes:
-    """A digest of the graph that forgets the names of the inputs and keeps their order of first use."""
+    """Digest the graph without the names of the inputs, but with their order of first use."""
     order = topological(roots)
     number = {x: i for i, x in enumerate(order)}
     h = hashlib.blake2b(digest_size=16)

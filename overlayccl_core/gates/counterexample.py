@@ -1,6 +1,6 @@
 """A counterexample in the author's terms: rank, index, expected, got, and the first operation that differs.
 
-Expected and got are linear forms: which input elements of which ranks an element is made of, and how often.
+Expected and got are linear forms: sums of input elements of ranks, each with a factor.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ Place = tuple[int, int]  # rank, index
 
 
 def explain(program: Program, reference: Program, port: Port, rank: int, index: int) -> str:
-    """One sentence about one wrong element of an output."""
+    """Describe one wrong element of an output in a sentence."""
     where = f"{port_text(port)} on rank {rank}, element {index}"
     try:
         got = linear_form(program.outputs[port], rank, index)
@@ -39,7 +39,11 @@ def explain(program: Program, reference: Program, port: Port, rank: int, index: 
 
 
 def linear_form(node: Node, rank: int, index: int) -> Form:
-    """What one element is made of: {(port, rank, index): factor}. TooLarge: too many terms, or none at all."""
+    """Return the linear form of one element: {(port, rank, index): factor}.
+
+    Raises:
+        TooLarge: The form has too many terms, or an operation is not linear.
+    """
     order = topological([node])
     pending: dict[Node, dict[Place, Fraction]] = {node: {(rank, index): Fraction(1)}}
     form: Form = {}
@@ -60,7 +64,7 @@ def linear_form(node: Node, rank: int, index: int) -> Form:
 
 
 def made_of(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Place]]:
-    """(factor, operand, (rank, index)) of what one element of x is made of."""
+    """Yield (factor, operand, (rank, index)) for each term of one element of x."""
     one = Fraction(1)
     if wrong := not_linear(x):
         raise TooLarge(f"{wrong}: there is no linear form")
@@ -114,11 +118,7 @@ def _gathered(x: Node, rank: int, index: int) -> Iterator[Place]:
 
 
 def _first_difference(node: Node, place: Place, want: Form) -> tuple[Node, Place]:
-    """Follow what does not belong towards the inputs, as long as one operand brings it in.
-
-    Where nothing strange comes in but something is missing or weighted wrongly: back to the last operation
-    that is not a mere layout.
-    """
+    """Follow foreign terms towards the inputs; without any, return the last operation beyond mere layout."""
     while node.kind is not Kind.INPUT:
         below = [(y, at) for _, y, at in made_of(node, *place)]
         strange = next(((y, at) for y, at in below if set(linear_form(y, *at)) - set(want)), None)
@@ -135,7 +135,7 @@ def _has_collective(node: Node) -> bool:
 
 
 def _culprit_text(program: Program, node: Node, place: Place, *, needs_collective: bool) -> str:
-    """An input is no operation: then the output is that input, with nothing done to it."""
+    """Describe the operation; an input as culprit means an output equal to that input."""
     if node.kind is not Kind.INPUT:
         return f"first operation that differs: {_operation_text(program, node, place)}"
     missing = ": a collective is missing" if needs_collective else ""
@@ -153,7 +153,7 @@ def _operation_text(program: Program, node: Node, place: Place) -> str:
 
 
 def form_text(form: Form) -> str:
-    """partial[0, 1][5] of ranks 0..3; 1/4 gradient[2][7] of rank 1; ..."""
+    """Return a form as text: partial[0, 1][5] of ranks 0..3 each + 1/4 gradient[2][7] of rank 1 + ..."""
     if not form:
         return "0"
     ranks: dict[tuple[Port, int, Fraction], list[int]] = {}

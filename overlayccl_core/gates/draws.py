@@ -1,4 +1,4 @@
-"""Inputs of a proof, arbitrary where they are not valid, and what of its outputs is compared."""
+"""Inputs of a proof, arbitrary behind their valid elements, and the comparable parts of its outputs."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,12 +12,12 @@ from overlayccl_core.program.meaning import classes, guard
 from overlayccl_core.program.nodes import Port
 
 Draw = Callable[[tuple[int, int]], Array]
-ALL = -1  # a count of elements: none is without meaning
+ALL = -1  # a count of elements: all are valid
 Counts = Sequence[int] | NDArray[np.int64]
 
 
 def drawn_inputs(pair: AtomPair, ranks: int, draw: Draw, checks: frozenset[Check]) -> dict[Port, Array]:
-    """port -> [K, size], K = 1 where all ranks hold the same and N elsewhere; every rank and port has its own."""
+    """Draw port -> [K, size], own values for every rank and port; K = 1 if all ranks hold the same, else N."""
     nodes = pair.inputs
     guard(sum((1 if x.attr.equal else ranks) * x.size for x in nodes.values()))
     inputs: dict[Port, Array] = {}
@@ -36,7 +36,7 @@ def drawn_inputs(pair: AtomPair, ranks: int, draw: Draw, checks: frozenset[Check
 
 
 def with_invalid(data: Array, valid: Counts | None, value: float) -> Array:
-    """The data with `value` behind the leading elements that are valid: [N, size], or as it is if all are."""
+    """Put `value` behind the valid leading elements: [N, size], or the data as it is if all are valid."""
     if valid is None:
         return data
     behind = np.arange(data.shape[1]) >= np.asarray(valid)[:, None]
@@ -45,7 +45,7 @@ def with_invalid(data: Array, valid: Counts | None, value: float) -> Array:
 
 
 def compared(valid: Counts | None, *rows: NDArray[np.int64], ranks: int) -> list[tuple[int, slice]]:
-    """(rank, its elements that mean something), of one rank of each class that agrees in that and in all `rows`."""
+    """Return (rank, slice of its valid elements) for one rank of each class with equal counts and `rows`."""
     counts = np.full(ranks, ALL) if valid is None else np.asarray(valid)
     told = [row[:ranks].tolist() for row in (counts, *rows)]
     _, first = classes(list(zip(*told, strict=True)))

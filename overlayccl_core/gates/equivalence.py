@@ -1,18 +1,18 @@
 """Equivalence: a Program equals its reference, for all inputs, on all ranks, at its own shapes.
 
-A Problem says whether it is linear. If so:
+A Problem declares whether it is linear. The proof of a linear Program has four steps:
 
-1. Both are reduced to atoms and evaluated modulo 2^31 - 1 on random inputs, independent for every rank and
-   port, in two trials: a wrong Program passes with probability below 2^-60 (Schwartz and Zippel), unless it
-   was built to vanish modulo the prime.
-2. Gain and denominators close that hole: on ones, with absolute coefficients, both have the same gain, so
-   nothing cancels, no value leaves the range of floats, and (gains) * (common denominator) < 2^31 - 1. So the
-   difference of the two, as a fraction, has a numerator below the prime: zero modulo the prime is zero.
-   A coefficient of 0 is refused there, too: 0 times infinity is NaN.
-3. Both once more in their own dtypes (numerics.py).
-4. What is replicated has the same bits on all ranks (replicas.py).
+1. Reduce both to atoms and evaluate them modulo 2^31 - 1 on random inputs, independent for every rank and port, in
+   two trials. A wrong Program passes with probability below 2^-60 (Schwartz and Zippel), unless it was built to
+   vanish modulo the prime.
+2. Close that hole with gain and denominators: on ones, with absolute coefficients, both have the same gain. So
+   nothing cancels, no value leaves the range of floats, and (gains) * (common denominator) < 2^31 - 1. Their
+   difference, as a fraction, then has a numerator below the prime: zero modulo the prime is zero. A coefficient of
+   0 is refused, too: 0 times infinity is NaN.
+3. Run both in their own dtypes (numerics.py).
+4. Compare the bits of replicated outputs on all ranks (replicas.py).
 
-If not, Program and reference are compared on values (by_values.py).
+A nonlinear Program is compared with its reference on values (by_values.py).
 """
 
 import math
@@ -49,7 +49,7 @@ from overlayccl_core.program.program import Program
 
 TRIALS = 2
 UNPROVEN = (Reason.TOO_LARGE, Reason.DENOMINATOR, Reason.PROBLEM_NOT_LINEAR, Reason.PARTS_JOINED)
-QUICK_WORDS = 2**18  # on all ranks: a value that needs no smaller form
+QUICK_WORDS = 2**18  # of a value on all ranks: small enough without intervals
 GAIN_TOLERANCE = 1e-9
 WIDE_RANGE = 2.0**20
 FLOAT16_RANGE = 2.0**4  # its exponents end at 2^-14 and 2^15, and the inputs need their share of them
@@ -57,7 +57,7 @@ FLOAT16_RANGE = 2.0**4  # its exponents end at 2^-14 and 2^15, and the inputs ne
 
 @dataclass(slots=True, kw_only=True)
 class _Proof:
-    """One proof under way, and what it found so far."""
+    """State and findings of a running proof."""
 
     program: Program
     reference: Program
@@ -99,11 +99,15 @@ def prove(
     *,
     lossy_bound: float = LOSSY_TOLERANCE,
 ) -> Verdict:
-    """Pass; fail with a counterexample; or unproven, which is a rejection too.
+    """Prove a Program equal to its reference.
 
-    lossy_bound: the largest relative error of a lossy Program; `own_error` of the developer's where that is
-    larger. Evidence: atoms (of the largest value), components, method (blocks, intervals or values), peak_bytes,
-    numerics (class) and error (of a run in the Program's own dtypes against float64).
+    Args:
+        lossy_bound: Largest relative error of a lossy Program; the developer's `own_error` if larger.
+
+    Returns:
+        Pass; fail with a counterexample; or unproven, a rejection too. Evidence: atoms (of the largest value),
+        components, method (blocks, intervals or values), peak_bytes, numerics (class) and error (in the Program's
+        own dtypes, against float64).
     """
     proof = _Proof(program=program, reference=reference, checks=checks, lossy_bound=lossy_bound)
     try:
@@ -164,7 +168,7 @@ def _prove_component(proof: _Proof, pair: AtomPair) -> None:
 
 
 def cut_to_atoms(pair: AtomPair, ranks: int) -> bool:
-    """Reduce a pair to atoms; True if intervals were needed."""
+    """Reduce a pair to atoms in place; return whether intervals were needed."""
     pair.cut(block_cuts)
     if pair.largest * ranks <= QUICK_WORDS or not pair.is_too_fine:
         return False
@@ -173,10 +177,7 @@ def cut_to_atoms(pair: AtomPair, ranks: int) -> bool:
 
 
 def lossy_bound_of(developer: Program, reference: Program) -> float:
-    """How far off a lossy Program may be: LOSSY_TOLERANCE, or as far as what practitioners write in its dtypes.
-
-    Where that is too large to run, LOSSY_TOLERANCE.
-    """
+    """Return LOSSY_TOLERANCE or, if it is larger and the developer's Program fits, the developer's own error."""
     try:
         return max(LOSSY_TOLERANCE, own_error(developer, reference))
     except TooLarge:
@@ -184,7 +185,7 @@ def lossy_bound_of(developer: Program, reference: Program) -> float:
 
 
 def own_error(program: Program, reference: Program) -> float:
-    """The largest relative error of a Program run in its own dtypes, against float64."""
+    """Return the largest relative error of a Program run in its own dtypes, against float64."""
     error = 0.0
     if not program.problem.linear:
         if not loses(program.outputs.values()):
@@ -222,7 +223,7 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
 def _first_difference(
     problem: Problem, pair: AtomPair, got: dict[Port, Held], want: dict[Port, Held]
 ) -> tuple[Port, int, int] | None:
-    """(port, rank, element) where the two differ, or None."""
+    """Return (port, rank, element) of the first difference, or None."""
     for port in pair.outputs:
         a, b = got[port], want[port]
         for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
@@ -276,8 +277,7 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
 
 
 def allowed_range(dtype: DType, ranks: int) -> tuple[float, float]:
-    """How small and how large a value may be in a dtype, relative to the inputs: a sum over N ranks and a mean
-    taken before it must fit."""
+    """Return a dtype's bounds of values relative to the inputs; a sum over N ranks and a mean before it fit."""
     if dtype is DType.FLOAT16:
         return 1 / (FLOAT16_RANGE * ranks), FLOAT16_RANGE * ranks
     return 1 / WIDE_RANGE, WIDE_RANGE * ranks
@@ -288,7 +288,7 @@ def _provable(largest: float, common: int) -> bool:
 
 
 def _check_denominators_are_units(pair: AtomPair) -> None:
-    """The prime must divide no denominator, or nothing can be evaluated modulo it."""
+    """Reject denominators divisible by the prime: they have no inverse modulo it."""
     for x in pair.order:
         if x.kind is Kind.SCALE and x.ratio.denominator % PRIME == 0:
             raise Wrong(
@@ -298,7 +298,7 @@ def _check_denominators_are_units(pair: AtomPair) -> None:
 
 
 def denominator(outputs: Outputs) -> int:
-    """A common denominator of all coefficients between inputs and outputs: products along paths."""
+    """Return a common denominator of all coefficients between inputs and outputs: products along paths."""
     below: dict[object, int] = {}
     for x in topological(outputs.values()):
         own = x.ratio.denominator if x.kind is Kind.SCALE else 1

@@ -22,10 +22,14 @@ def check(
     memory_budget_bytes: int | None = None,
     checks: frozenset[Check] = ALL_CHECKS,
 ) -> Verdict:
-    """Pass, or the first rule that the Program breaks.
+    """Check order, linearity, library calls and memory.
 
-    capabilities: what the library can do; None: anything. memory_budget_bytes: what a rank may hold; None: no
-    limit. Evidence: collectives (calls of the library), peak_bytes.
+    Args:
+        capabilities: Calls supported by the library; None: any.
+        memory_budget_bytes: Most that a rank may hold; None: no limit.
+
+    Returns:
+        Pass, or the first broken rule. Evidence: collectives (calls of the library), peak_bytes.
     """
     if Check.ORDER in checks:
         try:
@@ -40,7 +44,7 @@ def check(
 
 
 def not_linear(program: Program) -> str:
-    """What is not linear in a Program of a linear Problem; empty if nothing."""
+    """Describe a nonlinear operation in a Program of a linear Problem; empty: there is none."""
     if program.problem.linear:
         for x in program.nodes:
             if wrong := arithmetics.not_linear(x):
@@ -63,7 +67,7 @@ def _unsupported(program: Program, capabilities: Capabilities) -> str:
 def _within_memory(program: Program, budget: int | None, checks: frozenset[Check]) -> Verdict:
     try:
         peak = peak_bytes(program)
-    except IllegalOrder:  # only when ORDER is not checked: no step would ever hold it
+    except IllegalOrder:  # only if ORDER is not checked: it cannot run
         peak = 0
     if Check.MEMORY in checks and budget is not None and peak > budget:
         return _fails(

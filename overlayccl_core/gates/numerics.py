@@ -1,4 +1,4 @@
-"""Numerics: what a Program does to the last digits, derived from its graph and checked in its own dtypes."""
+"""Numerics: a Program's effect on the last digits, derived from its graph and checked in its own dtypes."""
 
 from dataclasses import dataclass
 
@@ -29,10 +29,13 @@ MOVED_BOUND = 1e-12  # a moved element against float64, in which N equal terms d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numerics:
-    """A class, and the largest rms error over rms of an output on a rank, against float64.
+    """Class and errors of a Program. An error is the largest rms error over rms of an output on a rank.
 
-    reference_error: the same of the reference. same_operations: it has the terms and operations of the
-    reference, so it must give the same bits; `off_reference` is the error against those.
+    Attributes:
+        error: Error against float64.
+        reference_error: The same of the reference.
+        off_reference: Error against the reference in its own dtypes.
+        same_operations: Whether it has the reference's terms and operations: both must give the same bits.
     """
 
     kind: NumericsClass
@@ -43,11 +46,11 @@ class Numerics:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Larger is worse."""
+        """Sort key; larger is worse."""
         return list(NumericsClass).index(self.kind), self.error
 
     def excess(self, lossy_bound: float) -> str:
-        """What is wrong if the error is out of the bound of its class; empty if it is not."""
+        """Describe an error out of the bound of its class; empty: it is within."""
         bound = {
             NumericsClass.EXACT: 0.0 if self.same_operations else MOVED_BOUND,
             NumericsClass.REORDERED: REORDERED_TOLERANCE,
@@ -66,7 +69,7 @@ NO_LOSS = Numerics(kind=NumericsClass.EXACT, error=0.0, same_operations=True)
 
 
 def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numerics:
-    """The class of one component, and its errors on zero-mean and one-sign data, NaN where not valid."""
+    """Return the class of one component, and its errors on zero-mean and one-sign data, NaN where not valid."""
     problem = program.problem
     pair = _with_samples(pair, problem)
     random = np.random.default_rng(int(program.digest, 16) + 1)
@@ -76,7 +79,7 @@ def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numer
     error = reference_error = off_reference = 0.0
     for one_sign in (False, True):
         inputs = _real_inputs(pair, problem, random, checks, one_sign=one_sign)
-        with np.errstate(all="ignore"):  # what overflows is found as an infinite error
+        with np.errstate(all="ignore"):  # an overflow shows up as an infinite error
             got, _ = evaluate(pair.outputs, inputs, Real(), problem.ranks)
             own, _ = evaluate(pair.wanted, inputs, Real(), problem.ranks)
             truth, _ = evaluate(pair.wanted, _widened(inputs), Double(), problem.ranks)
@@ -93,14 +96,14 @@ def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numer
 
 
 def _with_samples(pair: AtomPair, problem: Problem) -> AtomPair:
-    """The component with so many elements an atom that an rms over an output means something."""
+    """Widen the component to enough elements per atom for a meaningful rms of each output."""
     smallest = min(x.size for x in pair.outputs.values())
     lanes = min(-(-SAMPLES // smallest), max(1, MAX_SAMPLED_WORDS // (pair.largest * problem.ranks)))
     return pair if lanes == 1 else pair.widened(lanes)
 
 
 def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> tuple[bool, bool]:
-    """(the same terms in the same operations as the reference, no rounding operation at all)."""
+    """Return (the same terms in the same operations as the reference, no rounding operation at all)."""
     inputs = drawn_inputs(pair, problem.ranks, lambda shape: random.integers(1, PRIME, shape), ALL_CHECKS)
     got, _ = evaluate(pair.outputs, inputs, Origins(), problem.ranks)
     want, _ = evaluate(pair.wanted, inputs, Origins(), problem.ranks)
@@ -136,7 +139,7 @@ def _widened(inputs: dict[Port, Array]) -> dict[Port, Array]:
 
 
 def _error(problem: Problem, pair: AtomPair, got: dict[Port, Held], truth: dict[Port, Held]) -> float:
-    """The largest rms error over rms of an output on a rank; infinite for what is not finite."""
+    """Return the largest rms error over rms of an output on a rank; infinite if not finite."""
     worst = 0.0
     for port, a in got.items():
         b = truth[port]

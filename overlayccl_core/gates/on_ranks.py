@@ -1,7 +1,7 @@
-"""Values on real ranks: does an emitted module give what its Program means?
+"""Values on real ranks: compare the outputs of an emitted module with its Program's meaning.
 
-The proof is about the Program; this looks at what the backend's module and the library make of it, with the
-tolerances of the numerics gate.
+The proof covers the Program; this check covers the backend's module and the library, with the tolerances of the
+numerics gate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from overlayccl_core.program.problem import PortSpec, Problem, port_text
 from overlayccl_core.program.program import Program
 
 OF_AN_ELEMENT = (
-    10  # how many times as far as all together a single element may be off, over its size or their rms
+    10  # allowed error of one element (over its size or their rms), in units of the whole output's
 )
 
 Values = Mapping[Port, NDArray[Any]]
@@ -30,12 +30,11 @@ Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
 
 
 def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
-    """port -> [ranks of the deployment, elements] in the port's dtype: unit normals, alike where declared so.
+    """Draw inputs: port -> [ranks of the deployment, elements] in the port's dtype.
 
-    Ids are any that are allowed, half of them at the ends of the ranks' parts. Of what ids name
-    (`Nonlinear.named`) every second thing that no id names is padding, -inf.
-
-    Each of the Case's groups has values of its own. NaN where an input is not valid.
+    Each of the Case's groups has its own values: unit normals, equal on all ranks if replicated, and NaN behind the
+    valid elements. Ids are any allowed ones, half of them at the ends of the ranks' parts. In ports of named things
+    (`Nonlinear.named`), odd-numbered things without an id are padding, -inf.
     """
     sizes = {port: spec.size for port, spec in problem.inputs.items()}
     valid = {port: spec.valid for port, spec in problem.inputs.items() if spec.valid is not None}
@@ -49,7 +48,7 @@ def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
 
 
 def _pad(x: NDArray[Any], ids: NDArray[Any], problem: Problem) -> None:
-    """x [ranks, parts, things of a rank]: what no id of the group names."""
+    """Set things without an id in their group to -inf. x: [ranks, parts, things of a rank]."""
     for group in problem.case.members():
         things = np.arange(x.shape[2] * len(group)).reshape(len(group), -1)
         padding = ~np.isin(things, ids[list(group)]) & (things % 2 == 1)
@@ -58,7 +57,7 @@ def _pad(x: NDArray[Any], ids: NDArray[Any], problem: Problem) -> None:
 
 
 def small_inputs(small: Small, seed: int) -> dict[Port, NDArray[Any]]:
-    """The same, for what stands for a Program."""
+    """Draw inputs as `inputs_of` does, for a small form; lanes without room are 0."""
     inputs = _inputs(small.problem, small.inputs, small.valid_inputs, seed)
     for port, tiles in small.input_tiles.items():
         inputs[port][:, tiles.without_room()] = 0
@@ -93,9 +92,10 @@ def _drawn(spec: PortSpec, shape: tuple[int, int], random: np.random.Generator, 
 
 
 def meaning(small: Small, inputs: Values) -> Meaning:
-    """What a Program means at inputs (port -> [ranks of the deployment, elements]).
+    """Evaluate a small form at inputs (port -> [ranks of the deployment, elements]), for each group of the Case.
 
-    TooLarge where that does not fit.
+    Raises:
+        TooLarge: The values do not fit.
     """
     problem = small.problem
     means = []
@@ -109,11 +109,16 @@ def meaning(small: Small, inputs: Values) -> Meaning:
 def wrong_values(
     program: Program, numerics: NumericsClass, inputs: Values, outputs: Values, equal: Meaning | None = None
 ) -> str:
-    """What is wrong with the outputs of a module, in a clause; empty: nothing.
+    """Describe the first wrong output of a module, in a clause; empty: all are right.
 
-    inputs, outputs: port -> [ranks of the deployment, elements]. equal: what a Program that is proven equal means
-    at these inputs. Values that are within the tolerance of it are right; only others are held against what the
-    Program itself means. TooLarge where that does not fit.
+    Args:
+        inputs: port -> [ranks of the deployment, elements].
+        outputs: Likewise.
+        equal: Meaning of a Program proven equal, at these inputs. Values within the tolerance of it are right; only
+            others are compared with the Program's own meaning.
+
+    Raises:
+        TooLarge: The Program's own meaning does not fit.
     """
     return wrong_of(itself(program), tolerance(numerics, program), inputs, outputs, {}, equal)
 
@@ -121,9 +126,11 @@ def wrong_values(
 def wrong_of(
     small: Small, allowed: float, inputs: Values, outputs: Values, bits: Bits, equal: Meaning | None = None
 ) -> str:
-    """The same of what stands for a Program. outputs: a copy of it, as the ranks told it.
+    """Do what `wrong_values` does, for a small form.
 
-    bits: port -> a digest of all copies, of each rank of the deployment.
+    Args:
+        outputs: port -> one copy of the small values, as sent by the ranks.
+        bits: port -> a digest of all copies, of each rank of the deployment.
     """
     if equal is not None and not _off(small, equal, outputs, bits, allowed):
         return ""
@@ -131,7 +138,7 @@ def wrong_of(
 
 
 def _off(small: Small, means: Meaning, outputs: Values, bits: Bits, allowed: float) -> str:
-    """Where outputs are off by more than is allowed, in a clause."""
+    """Describe the first output beyond the allowed error, in a clause."""
     problem = small.problem
     for port in problem.outputs:
         got = _written(small, outputs, port)
@@ -149,7 +156,7 @@ def _off(small: Small, means: Meaning, outputs: Values, bits: Bits, allowed: flo
 
 
 def _written(small: Small, outputs: Values, port: Port) -> NDArray[Any] | None:
-    """[ranks, elements] of an output; None where a module does not write it, or not in its size."""
+    """Return [ranks, elements] of an output; None if the module did not write it in its size."""
     try:
         return small.heard(port, outputs[port])
     except (KeyError, ValueError):
@@ -157,7 +164,7 @@ def _written(small: Small, outputs: Values, port: Port) -> NDArray[Any] | None:
 
 
 def _one_if_alike(small: Small, port: Port, x: NDArray[Any]) -> NDArray[Any]:
-    """[ranks, elements] of an input as `evaluate` wants it: one row where all ranks hold the same."""
+    """Return [ranks, elements] of an input for `evaluate`: one row if all ranks hold the same."""
     spec = small.problem.inputs[port]
     alike = spec.placement is Placement.REPLICATE and spec.valid is None
     typed = (x[:1] if alike else x).astype(NUMPY_DTYPES[spec.dtype])
@@ -170,7 +177,7 @@ def _wrong_port(small: Small, port: Port, want: Held, got: NDArray[Any], allowed
         if _near(want.on(rank)[part], got[rank][part], allowed):
             continue
         right, mine = want.on(rank)[part].astype(np.float64), got[rank][part].astype(np.float64)
-        with np.errstate(all="ignore"):  # what is not finite is found as an error that is none
+        with np.errstate(all="ignore"):  # non-finite values fail the comparison below
             error = float(np.linalg.norm(mine - right) / (np.linalg.norm(right) or 1.0))
             worst = np.abs(mine - right) / np.maximum(np.abs(right), _rms(right) or 1.0)
         if not (error <= allowed and worst.max() <= OF_AN_ELEMENT * allowed):
@@ -185,7 +192,7 @@ def _wrong_port(small: Small, port: Port, want: Held, got: NDArray[Any], allowed
 
 
 def _unlike(small: Small, port: Port, got: NDArray[Any]) -> str:
-    """Where ranks hold other bits of a replicated output than the one with most of it, in a clause."""
+    """Describe a replicated output's bit difference from the rank with most valid elements, in a clause."""
     if small.problem.outputs[port].placement is not Placement.REPLICATE:
         return ""
     counts = small.valid_outputs.get(port, [got.shape[1]] * small.problem.ranks)
@@ -202,7 +209,7 @@ def _unlike(small: Small, port: Port, got: NDArray[Any]) -> str:
 
 
 def _bits(x: NDArray[Any]) -> NDArray[Any]:
-    """The elements as integers, so that -0 is not +0 and NaN is itself."""
+    """Return the elements as integers: -0 differs from +0, and NaN equals itself."""
     return np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
 
 
@@ -216,7 +223,7 @@ def _unlike_bits(problem: Problem, port: Port, bits: Sequence[int]) -> str:
 
 
 def _near(right: NDArray[Any], mine: NDArray[Any], allowed: float) -> bool:
-    """True for what is right beyond doubt, seen in float32: equal, or off by at most half of what is allowed."""
+    """Tell whether values are surely right, seen in float32: equal, or off by at most half the allowed error."""
     if allowed == 0:
         return np.array_equal(right, mine)
     right, mine = right.astype(np.float32, copy=False), mine.astype(np.float32, copy=False)

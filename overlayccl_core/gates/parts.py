@@ -1,7 +1,7 @@
-"""What a Program that is not linear makes of several parts of its data, as tokens are.
+"""Several parts of the data (tokens) in one output of a nonlinear Program.
 
-No data shows this well: a term that every draw leaves at 0 may be anything else. So it is read off the Program. An
-output with a row for each part is made of that part alone, and one of all parts is the mean of such an output.
+No data shows this well: a term that is 0 in every draw may be anything else. So it is read off the Program. An
+output with a row for each part is made of that part alone; an output of all parts is the mean of such an output.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _TRIALS = 2
 
 
 def joined_wrongly(program: Program, brought: Nonlinear, random: np.random.Generator) -> str:
-    """Which output makes something of several parts that it may not, and the mend; empty: none does."""
+    """Describe an output with a forbidden join of several parts, and the remedy; empty: there is none."""
     count = max(brought.parts.values())
     for port, value in _owners(program, brought).items():
         if port in brought.parts:
@@ -48,9 +48,9 @@ def joined_wrongly(program: Program, brought: Nonlinear, random: np.random.Gener
 
 
 def _is_mean(program: Program, port: Port, of: Port, random: np.random.Generator) -> bool:
-    """Whether an output is the mean of another one, whatever its operations that are not linear give.
+    """Tell whether an output is the mean of another, for any results of its nonlinear operations.
 
-    Each of these gives something random: by the lemma of Schwartz and Zippel a wrong one passes two trials with a
+    Random values replace these results: by the lemma of Schwartz and Zippel a wrong output passes two trials with a
     probability below 2^-60.
     """
     ranks = program.problem.ranks
@@ -69,8 +69,7 @@ def _is_mean(program: Program, port: Port, of: Port, random: np.random.Generator
 
 
 def _linear_end(outputs: Outputs, problem: Problem) -> tuple[Outputs, dict[Port, Ints]]:
-    """Outputs with inputs in the place of all that is not linear, and of each input by rank a number that is equal
-    where ranks hold the same."""
+    """Replace nonlinear nodes by inputs; number each input's values by rank, equal where ranks hold the same."""
     nodes = [x for x in topological(outputs.values()) if x.kind is Kind.INPUT or _is_opaque(x)]
     numbers: dict[Port, Ints] = {}
     replacements: dict[Node, Replacement] = {}
@@ -87,16 +86,16 @@ def _is_opaque(node: Node) -> bool:
 
 
 class _Residues(Modular):
-    """With the linear operations on rows."""
+    """Residues, with the linear operations on rows."""
 
     def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
-        """What is linear; the rest has been replaced."""
+        """Evaluate a linear operation; inputs replaced the others."""
         made = node.row.operation.meaning(*node.row.rows(operands))
         return made.reshape(len(made), -1) % PRIME
 
 
 def _owners(program: Program, brought: Nonlinear) -> Mapping[Port, Held]:
-    """Of each element of each output the part that it is made of."""
+    """Return the part behind each element of each output."""
     inputs = {}
     for port, spec in program.problem.inputs.items():
         count = brought.parts.get(port)
@@ -106,30 +105,30 @@ def _owners(program: Program, brought: Nonlinear) -> Mapping[Port, Held]:
 
 
 class _Owners:
-    """The part that each element is made of: none, one of them, or several."""
+    """Arithmetic of owners: an element is made of no part, of one, or of several."""
 
     def dtype(self, node_dtype: DType) -> Any:
-        """Of all values."""
+        """Return the dtype of all values."""
         return np.int32
 
     def scale(self, data: Array, node: Node) -> Array:
-        """The same."""
+        """Keep the owners."""
         return data
 
     def cast(self, data: Array, node: Node) -> Array:
-        """The same."""
+        """Keep the owners."""
         return data
 
     def add_blocks(self, data: Array, node: Node) -> Array:
-        """Of all blocks."""
+        """Join the owners of all blocks."""
         return _owner(data.reshape(len(data), node.count, node.size), 1)
 
     def combine(self, data: Array, members: Ints, node: Node) -> Array:
-        """Of all members."""
+        """Join the owners of all members."""
         return np.stack([_owner(data[np.unique(some)], 0) for some in members])
 
     def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
-        """Of all operands; of whole rows where one element is made of a row."""
+        """Join the owners of all operands, over whole rows if an element is made of a row."""
         rows = node.row.rows(operands)
         if node.row.operation.form in (Form.REDUCE, Form.PICK):
             rows = [_owner(x, -1)[..., None] for x in rows]
@@ -143,7 +142,7 @@ class _Owners:
 
 
 def _owner(x: Array, axis: int) -> Array:
-    """The one part that is among these; several where there are more."""
+    """Return the one part among these, or _SEVERAL."""
     high, low = x.max(axis), x.min(axis)
     if (high != low).any():
         low = np.where(x == 0, np.expand_dims(high, axis), x).min(axis)

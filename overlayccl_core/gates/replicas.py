@@ -1,7 +1,7 @@
-"""Replicas: an output that is replicated has the same bits on all its ranks.
+"""Replicas: a replicated output has the same bits on all its ranks.
 
-Sums of the same terms in two orders are equal up to rounding. Ranks that add in orders of their own hold parameters
-or activations that drift apart, step by step. So every rank must get what one rank computed, or compute it by the
+Sums of the same terms in two orders are equal only up to rounding. If each rank adds in its own order, their
+parameters or activations drift apart, step by step. So every rank must get one rank's result, or compute it by the
 same operations on the same terms in the same order.
 """
 
@@ -20,7 +20,7 @@ NAMED = 8  # ranks in a message
 
 
 def unlike_replicas(pair: AtomPair, program: Program) -> str:
-    """Which ranks hold other bits of a replicated output of one component, and the mend; empty if none does."""
+    """Describe a replicated output with different bits on some ranks, and the remedy; empty: there is none."""
     problem = program.problem
     replicated = {
         p: x for p, x in pair.outputs.items() if problem.outputs[p].placement is Placement.REPLICATE
@@ -43,9 +43,9 @@ def unlike_replicas(pair: AtomPair, program: Program) -> str:
 
 
 def differing(valid: Counts | None, value: Held) -> tuple[int, list[int], int] | None:
-    """(a rank, those that hold something else than it, an atom in which they do), or None."""
+    """Return (a rank, the ranks with other values, an atom of the difference), or None."""
     counts = np.full(len(value.row), value.data.shape[1]) if valid is None else np.asarray(valid)
-    first = int(counts.argmax())  # all that means something elsewhere does so here
+    first = int(counts.argmax())  # valid here wherever valid on any rank
     held = list(zip(value.row.tolist(), counts.tolist(), strict=True))
     unlike: dict[tuple[int, int], Array] = {
         (row, count): np.flatnonzero(value.data[row, :count] != value.on(first)[:count])

@@ -1,8 +1,8 @@
-"""Small values in the place of large ones: on what real ranks are tried, and what must come out.
+"""Small values for trials on real ranks, in place of large ones.
 
-A linear Program is tried over its atoms: in each some lanes with values of their own, which the ranks repeat
-(`program/tiles.py`). What is worked out here, and what travels, then follows from how the Program cuts its values
-and not from their sizes.
+A linear Program is tried over its atoms. Each atom has some lanes with their own values, and the ranks repeat these
+(`program/tiles.py`). The work here and the bytes sent then follow from the Program's cuts of its values, not from
+their sizes.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from overlayccl_core.program.problem import PortSpec, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tiles import Tiles
 
-MOST_WORDS = 2**25  # of all inputs of all ranks, or all outputs: of more, atoms stand for them
+MOST_WORDS = 2**25  # of all inputs of all ranks, or all outputs: atoms stand for more
 MOST_LANES = 255  # of an atom
 
 TilesOf = Mapping[Port, Tiles]
@@ -28,11 +28,16 @@ TilesOf = Mapping[Port, Tiles]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Small:
-    """What is drawn, worked out and compared in a Program's place.
+    """Small form of a Program: drawn, evaluated and compared in its place.
 
-    outputs: port -> node. inputs: port -> elements. valid_inputs, valid_outputs: how many leading ones mean
-    something, on each rank; all of a port that is not here. input_tiles, output_tiles: how ports of the Program are
-    made of these; none where these are the Program's own. arithmetic: what its values are worked out in.
+    Attributes:
+        outputs: port -> node.
+        inputs: port -> elements.
+        valid_inputs: port -> number of valid leading elements on each rank; all of a port without an entry.
+        valid_outputs: Likewise.
+        arithmetic: Arithmetic of the evaluation.
+        input_tiles: port -> tiles of the Program's own values; no entry if these values are the Program's own.
+        output_tiles: Likewise.
     """
 
     problem: Problem
@@ -45,12 +50,12 @@ class Small:
     output_tiles: TilesOf = field(default_factory=dict)
 
     def told(self, inputs: Mapping[Port, Array]) -> dict[Port, Array]:
-        """What travels to the ranks of inputs [ranks, elements]: lanes that an atom has no room for stay here."""
+        """Return the part of inputs [ranks, elements] to send: lanes without room in their atom stay here."""
         tiles = self.input_tiles
         return {p: x[:, tiles[p].of_lanes()] if p in tiles else x for p, x in inputs.items()}
 
     def heard(self, port: Port, seen: Array) -> Array | None:
-        """[ranks, elements] of an output as the ranks told it; None where it has another size."""
+        """Return [ranks, elements] of an output as sent by the ranks; None if it has another size."""
         size, tiles = self.outputs[port].size, self.output_tiles.get(port)
         if tiles is None:
             return seen if seen.shape[1:] == (size,) else None
@@ -61,12 +66,12 @@ class Small:
         return wide
 
     def element(self, port: Port, index: int) -> int:
-        """Which element of the Program's output one of these stands for."""
+        """Return the index of the element in the Program's own output."""
         return self.output_tiles[port].element(index) if port in self.output_tiles else index
 
 
 def one_atom(problem: Problem) -> Small:
-    """What ranks are given of a Program of which nothing can be worked out: each port is one atom."""
+    """Return a small form of a Program that cannot be evaluated here: each port is one atom."""
 
     def tiles(ports: Mapping[Port, PortSpec]) -> dict[Port, Tiles]:
         return {
@@ -87,9 +92,10 @@ def one_atom(problem: Problem) -> Small:
 
 
 def small_of(program: Program) -> Small:
-    """The Program itself where the inputs of all ranks are few, or it is not linear; else over its atoms.
+    """Return the Program itself if it is nonlinear or the inputs of all ranks are few, else its form over atoms.
 
-    TooLarge where even those are too many.
+    Raises:
+        TooLarge: Even the atoms are too many.
     """
     problem = program.problem
     rows = problem.ranks * problem.case.groups
@@ -98,7 +104,7 @@ def small_of(program: Program) -> Small:
 
 
 def itself(program: Program) -> Small:
-    """The Program's own values, in its own dtypes."""
+    """Return the Program's own values, in its own dtypes."""
     problem = program.problem
     return Small(
         problem=problem,
@@ -111,8 +117,11 @@ def itself(program: Program) -> Small:
 
 
 def over_atoms(program: Program, most_lanes: int = MOST_LANES) -> Small:
-    """A linear Program over its atoms, in float64. Lanes are odd in number: what is off by a power of two is in
-    another one. TooLarge where there are too many atoms."""
+    """Return a linear Program over its atoms, in float64.
+
+    Raises:
+        TooLarge: There are too many atoms.
+    """
     problem = program.problem
     pair = AtomPair.of(problem, program.outputs, program.outputs)
     cut_to_atoms(pair, problem.ranks)
@@ -123,7 +132,7 @@ def over_atoms(program: Program, most_lanes: int = MOST_LANES) -> Small:
     lanes = min(most_lanes, MOST_WORDS // words)
     if not lanes:
         raise TooLarge(f"values of {words} atoms on all ranks (limit {MOST_WORDS})")
-    lanes -= 1 - lanes % 2
+    lanes -= 1 - lanes % 2  # odd: an offset by a power of two hits another lane
     widths = {port: pair.input_widths(port) for port in pair.inputs}
     widths |= {port: np.array([size]) for port, size in unread.items()}
     wide = pair.widened(lanes)

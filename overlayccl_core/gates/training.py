@@ -1,7 +1,7 @@
 """Training: does a step with these Programs train as the developer's does? Evidence in, verdicts out.
 
-The proof says that Programs are right; this gate does not rely on it. A strategy that drops a microbatch, scales
-its sums or skips a layer's backward gives wrong gradients and other losses, whatever a proof said.
+This gate does not rely on the proof. A dropped microbatch, scaled sums or a layer without its backward give wrong
+gradients and other losses, whatever a proof said.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,13 +33,16 @@ Losses = tuple[tuple[float, ...], ...]  # [step][rank]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmEvidence:
-    """What was seen of one arm in one model.
+    """Measurements of one arm in one model.
 
-    steps_us: launch -> steps, paired by index with those of the other arms. losses: seed -> losses of long runs;
-    empty where they were not compared. timed_losses: launch -> losses of the timed steps. gradient_rel_error: of
-    the worst parameter against the unsharded model; None: not looked at. matmuls: (number, digest of shapes) of
-    every step that was looked into. peak_memory_bytes: None: not looked at. disturbed_launches: those of
-    steps_us in which others took too much of the CPU.
+    Attributes:
+        steps_us: launch -> step times, paired by index with those of the other arms.
+        losses: seed -> losses of long runs; empty if not compared.
+        timed_losses: launch -> losses of the timed steps.
+        gradient_rel_error: Error of the worst parameter against the unsharded model; None: not compared.
+        matmuls: (number, digest of shapes) of every inspected step.
+        peak_memory_bytes: None: not measured.
+        disturbed_launches: Launches of steps_us in which others took too much of the CPU.
     """
 
     arm: str
@@ -53,18 +56,22 @@ class ArmEvidence:
 
     @property
     def mostly_disturbed(self) -> bool:
-        """Whether most launches were: no win is to be had from these steps."""
+        """Whether most launches were disturbed: such steps show no win."""
         return mostly(self.disturbed_launches, self.steps_us)
 
     def speedup_over(self, other: "ArmEvidence") -> Ratio | None:
-        """The other's step over this one's, paired; the median over launches. None without a common launch."""
+        """Return the other's step over this one's, paired: median over launches; None without a common launch."""
         return ratio_over_launches(other.steps_us, self.steps_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """An arm on trial. numerics: the worst of its Programs. explained: why the library may round otherwise than in
-    the developer's step although the class is exact; empty: nothing does."""
+    """An arm on trial, and the developer's arm.
+
+    Attributes:
+        numerics: Worst class of the arm's Programs.
+        explained: Why the library may round differently than in the developer's step despite an exact class.
+    """
 
     arm: ArmEvidence
     developer: ArmEvidence
@@ -73,17 +80,17 @@ class Trained:
 
 
 def judge(trained: Trained, checks: frozenset[Check] = ALL_CHECKS) -> tuple[Verdict, ...]:
-    """One Verdict for each check. The arm passes if none of them fails or is unproven (`passes`)."""
+    """Return one Verdict for each check. The arm passes if none of them fails or is unproven (`passes`)."""
     return tuple(check(trained) for name, check in _CHECKS.items() if name in checks)
 
 
 def passes(verdicts: Sequence[Verdict]) -> bool:
-    """Whether an arm may be deployed."""
+    """Return whether an arm may be deployed."""
     return all(verdict.outcome in NOT_FAILED for verdict in verdicts)
 
 
 def band(developer: Mapping[int, Losses]) -> float | None:
-    """Interquartile range of the developer's final loss over seeds (seed -> losses); None for fewer than 2."""
+    """Return the interquartile range of the developer's final loss over seeds (seed -> losses); None below 2."""
     final = [np.mean(losses[-1]) for losses in developer.values() if losses]
     if len(final) < 2:
         return None
@@ -114,23 +121,25 @@ def _gradients(trained: Trained) -> Verdict:
 
 
 def gradient_bound(numerics: NumericsClass) -> float:
-    """How far gradients may be off that went through Programs of a class; relative."""
+    """Return the allowed relative error of gradients through Programs of a class."""
     return LOSSY_TOLERANCE if numerics is NumericsClass.LOSSY else REORDERED_TOLERANCE
 
 
 def wrong_gradients(error: float, numerics: NumericsClass) -> str:
-    """What is wrong with gradients that are so far (relative, the worst) from the unsharded model's; or nothing.
+    """Describe gradients out of bounds; empty: they are within.
 
-    numerics: the worst class of the Programs that they went through.
+    Args:
+        error: Worst relative error against the unsharded model.
+        numerics: Worst class of the Programs behind the gradients.
     """
     bound = gradient_bound(numerics)
-    if error <= bound:  # not where it is not a number
+    if error <= bound:  # false for NaN
         return ""
     return f"a gradient is {error:.2g} (relative) away from the unsharded model's, {bound:.0e} is allowed"
 
 
 def _losses(trained: Trained) -> Verdict:
-    """Paired differences to the developer, rank by rank: early ones relative, final ones inside the band."""
+    """Compare losses with the developer's, rank by rank: early ones relative, final ones inside the band."""
     long = _paired(trained.arm.losses, trained.developer.losses)
     pairs = long or _paired(trained.arm.timed_losses, trained.developer.timed_losses)
     if not pairs:
@@ -160,7 +169,7 @@ def _losses(trained: Trained) -> Verdict:
 
 
 def _without_band(trained: Trained, figures: dict[str, EvidenceValue], *, long: bool) -> Verdict:
-    """The early part alone, or, for a lossy arm, no question that could be answered."""
+    """Judge the early part alone; a lossy arm stays unproven."""
     why = "with one seed there is no band" if long else "long runs were not compared here"
     if trained.numerics is NumericsClass.LOSSY:
         message = f"only the spread of losses over seeds could decide about a lossy arm, and {why}"
@@ -178,13 +187,13 @@ _CHECKS: Mapping[Check, Callable[[Trained], Verdict]] = {
 
 
 def _paired(mine: Mapping[int, Losses], theirs: Mapping[int, Losses]) -> list[tuple[Losses, Losses]]:
-    """(mine, theirs) of every run that both have, cut to the steps that both have."""
+    """Return (mine, theirs) of every common run, cut to the common steps."""
     cut = ((mine[k], theirs[k], min(len(mine[k]), len(theirs[k]))) for k in sorted(mine) if k in theirs)
     return [(a[:n], b[:n]) for a, b, n in cut if n]
 
 
 def _early(mine: Losses, theirs: Losses) -> float:
-    """The largest relative difference up to step 5; not a number where a loss is none."""
+    """Return the largest relative difference up to step 5; NaN if a loss is NaN."""
     a, b = np.array(mine[: EARLY_STEP + 1]), np.array(theirs[: EARLY_STEP + 1])
     return float(np.max(np.abs(a - b) / np.abs(b)))
 

@@ -1,4 +1,4 @@
-"""What a gate says: evidence in, a Verdict out."""
+"""Verdict: the result of a gate. Evidence in, a Verdict out."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ EvidenceValue = int | float | str
 
 
 class Gate(StrEnum):
-    """The gates in the order in which a Program passes them."""
+    """The gates, in the order in which a Program passes them."""
 
     LEGALITY = "legality"
     EQUIVALENCE = "equivalence"
@@ -26,41 +26,41 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why, as a code that programs compare."""
+    """Reason of an outcome, as a code that programs compare."""
 
     OK = "ok"
     NOT_IN_LANGUAGE = "not_in_language"  # does not parse, trace, or make a Program
-    NOT_APPLICABLE = "not_applicable"  # the strategy says so of itself at this Case
-    ORDER = "order"  # waits for itself through the model
+    NOT_APPLICABLE = "not_applicable"  # the strategy declines this Case
+    ORDER = "order"  # a read waits for its own result through the model
     NOT_LINEAR = "not_linear"  # the Program of a linear Problem
-    PROBLEM_NOT_LINEAR = "problem_not_linear"  # and it brings no data that it could be tried on
+    PROBLEM_NOT_LINEAR = "problem_not_linear"  # and it brings no data to try
     UNSUPPORTED = "unsupported"  # the library cannot make such a call
     MEMORY = "memory"
     OTHER_PROBLEM = "other_problem"  # Program and reference are of different Cases or ports
     WRONG_VALUE = "wrong_value"
-    GAIN = "gain"  # right by terms that cancel, or that vanish modulo the prime
-    OUT_OF_RANGE = "out_of_range"  # right through values that no float holds well
+    GAIN = "gain"  # right only by terms that cancel or vanish modulo the prime
+    OUT_OF_RANGE = "out_of_range"  # right, but through values out of the range of floats
     DENOMINATOR = "denominator"  # coefficients too fine for the proof
     INACCURATE = "inaccurate"  # in its own dtypes, outside the bound of its class
-    RANKS_DIFFER = "ranks_differ"  # an output that is replicated, in bits that depend on the rank
+    RANKS_DIFFER = "ranks_differ"  # bits of a replicated output depend on the rank
     TOO_LARGE = "too_large"  # not provable within the budget
-    PARTS_JOINED = "parts_joined"  # not linear, and of several parts (tokens) in a way that no data tells
-    BELOW_FLOOR = "below_floor"  # a time that physics does not allow
+    PARTS_JOINED = "parts_joined"  # not linear, joins parts (tokens) in a way hidden from data
+    BELOW_FLOOR = "below_floor"  # a physically impossible time
     CRASHED = "crashed"  # ended the process of a rank
     HUNG = "hung"  # ranks took no step
     RAISED = "raised"  # on real ranks
     NOT_MEASURED = "not_measured"
-    OTHER_MATMULS = "other_matmuls"  # a step that computes something else than the developer's
+    OTHER_MATMULS = "other_matmuls"  # the step multiplies other matrices than the developer's
     WRONG_GRADIENT = "wrong_gradient"
     OTHER_LOSSES = "other_losses"  # trains differently than its numerics class explains
-    NOT_FASTER = "not_faster"  # beyond noise, than what is plainer
-    NOT_PASSED = "not_passed"  # not chosen: a gate before stopped it
+    NOT_FASTER = "not_faster"  # beyond noise, than a plainer contender
+    NOT_PASSED = "not_passed"  # not chosen: an earlier gate stopped it
     SURPASSED = "surpassed"  # not chosen: another is faster beyond noise
     SAME_PROGRAM = "same_program"  # as a plainer arm
 
 
 class Check(StrEnum):
-    """What the gates check. All of them always, except in tests that show what each one stops."""
+    """Checks of the gates. All of them run, except in tests that show what each one stops."""
 
     ORDER = "order"
     LINEAR = "linear"
@@ -69,15 +69,15 @@ class Check(StrEnum):
     VALUES = "values"  # equal modulo a prime
     INDEPENDENT_RANKS = "independent_ranks"  # inputs differ from rank to rank
     INDEPENDENT_PORTS = "independent_ports"  # inputs differ from port to port
-    INVALID_INPUTS = "invalid_inputs"  # inputs are arbitrary where they are not valid
+    INVALID_INPUTS = "invalid_inputs"  # invalid elements of inputs are arbitrary
     GAIN = "gain"  # nothing cancels
-    HOSTILE = "hostile"  # what is not linear is tried on data that is made to break it
+    HOSTILE = "hostile"  # nonlinear Programs meet data made to break them
     RANGE = "range"  # no value out of the range of floats
     DENOMINATOR = "denominator"  # the prime cannot hide a difference
     NUMERICS = "numerics"  # accurate in its own dtypes
-    REPLICAS = "replicas"  # what is replicated has the same bits on all ranks
+    REPLICAS = "replicas"  # replicated outputs have the same bits on all ranks
     FLOOR = "floor"  # the time is possible
-    MATMULS = "matmuls"  # the step computes what the developer's does
+    MATMULS = "matmuls"  # the step multiplies the developer's matrices
     GRADIENTS = "gradients"  # those of the unsharded model
     LOSSES = "losses"  # those of the developer's arm
 
@@ -86,7 +86,7 @@ ALL_CHECKS = frozenset(Check)
 
 
 class Wrong(Exception):
-    """What ends a proof: a reason, and the message for people."""
+    """End of a proof: a reason, and a message for people."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -95,7 +95,7 @@ class Wrong(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one gate found out about one Program; `message` is for people, `evidence` is sorted by name."""
+    """Result of one gate for one Program; `message` is for people, `evidence` is sorted by name."""
 
     gate: Gate
     outcome: Outcome
@@ -115,14 +115,14 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True for pass only."""
+        """Whether the outcome is pass."""
         return self.outcome is Outcome.PASS
 
     def __getitem__(self, name: str) -> EvidenceValue:
-        """One piece of evidence by name."""
+        """Return one piece of evidence by name."""
         return dict(self.evidence)[name]
 
 
 def evidence(**values: EvidenceValue) -> tuple[tuple[str, EvidenceValue], ...]:
-    """Evidence as a Verdict holds it."""
+    """Return evidence in the form of a Verdict, sorted by name."""
     return tuple(sorted(values.items()))

@@ -1,4 +1,4 @@
-"""The agents of a deployment's nodes: started by its launcher, known by a token, connected to this process."""
+"""Agents of a deployment's nodes: started by its launcher, known by a token, connected to this process."""
 
 import os
 import secrets
@@ -19,16 +19,20 @@ from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.launching.lines import Lines, LostError, Message
 from overlayccl_core.launching.parts import NODES_LOG, TOKEN
 
-ANSWER_S = 300.0  # in which agents answer: a shared folder may be slow to give Python to all nodes
-BACKLOG = 64  # for whoever else knocks at the port
+ANSWER_S = 300.0  # for agents to answer: a shared folder may be slow to give Python to all nodes
+BACKLOG = 64  # for strangers at the port
 INTRODUCTION_S = 5.0
-END_S = 15.0  # in which what is told to end has done so
+END_S = 15.0  # for a process to end when told to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """One of them. address: from which it came, where other nodes find its own. parts: of a fingerprint, what the
-    node is."""
+    """The agent of a node.
+
+    Attributes:
+        address: Address of its connection; other nodes find the node there.
+        parts: Fingerprint parts of the node.
+    """
 
     lines: Lines
     address: str
@@ -37,10 +41,14 @@ class Agent:
 
 
 class Agents:
-    """The agents of a deployment's nodes, by node. address: of this host, where they find it.
+    """The agents of a deployment's nodes; they serve launches, one after another, until `end`.
 
-    They serve launches, one after another, until `end`. made_for: what they hold for. LaunchError where not all of
-    them come; what was printed is in `folder` then.
+    Attributes:
+        made_for: Their settings; a launch with others needs new agents.
+        address: Address of this host for the agents.
+
+    Raises:
+        LaunchError: Some agents did not come; the output so far is in `folder` then.
     """
 
     def __init__(self, deployment: Deployment, made_for: object, folder: Path) -> None:
@@ -63,7 +71,7 @@ class Agents:
                 raise
 
     def _meet(self, server: socket.socket, token: str) -> None:
-        """Return when all have come. A stranger has until a time of its own to say who it is."""
+        """Wait until all have come. A stranger has INTRODUCTION_S to introduce itself."""
         strangers: dict[socket.socket, tuple[Lines, float]] = {}
         end = time.monotonic() + ANSWER_S
         try:
@@ -83,7 +91,7 @@ class Agents:
                 lines.close()
 
     def _sort(self, lines: Lines, said: Message | None) -> None:
-        """Keep an agent, by what it said; send anybody else away."""
+        """Keep an agent with its introduction; send strangers away."""
         if said is None:
             lines.close()
         else:
@@ -106,35 +114,35 @@ class Agents:
 
     @property
     def nodes(self) -> list[Agent]:
-        """The agents, by node."""
+        """The agents in order of their nodes."""
         return [self._met[node] for node in sorted(self._met)]
 
     def there(self) -> bool:
-        """Whether what started them still runs."""
+        """Return whether the launcher's process still runs."""
         return self.process.poll() is None
 
     def end(self) -> None:
-        """End all of them."""
+        """End all agents."""
         for agent in self.nodes:
             agent.lines.close()
         _kill(self.process)
 
     def keep_printed(self, folder: Path) -> None:
-        """Copy what agents, and what started them, have printed so far into the folder of a launch that failed."""
+        """Copy the output of agents and launcher so far into the folder of a failed launch."""
         if (printed := self._all_printed()) and folder.is_dir():
             (folder / NODES_LOG).write_bytes(printed)
 
     def _all_printed(self) -> bytes:
-        """Read without moving the place at which those who print go on."""
+        """Read all output without moving the writers' position."""
         file = self._printed.fileno()
         return os.pread(file, os.fstat(file).st_size, 0)
 
 
 def _introduced(lines: Lines, token: str) -> Message | None:
-    """What an agent says first; nothing while it has not said all of it; None of anybody else."""
+    """Return an agent's first message; {} while it is incomplete, None for a stranger."""
     try:
         said = lines.receive(0.0)
-    except (LostError, ValueError, RecursionError):  # the last two: what json makes of a stranger's words
+    except (LostError, ValueError, RecursionError):  # the last two: json's errors for a stranger's words
         return None
     if said is None:
         return {}
@@ -148,7 +156,7 @@ def _end(process: "subprocess.Popen[bytes]", printed: BinaryIO) -> None:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End what started the agents; they end when nobody is connected any more."""
+    """End the launcher's process; agents end once they lose their connection."""
     process.terminate()
     try:
         process.wait(END_S)

@@ -1,7 +1,7 @@
-"""One clock for the hosts of a launch: how far a host's CLOCK_MONOTONIC is from that of who asked for it.
+"""One clock for the hosts of a launch: the offset of a host's CLOCK_MONOTONIC from the requester's.
 
-As NTP does it: of many questions and answers the quickest bounds the difference by half the time that it took.
-Clocks drift apart, so a host goes on asking while its ranks run.
+As in NTP, the fastest of many round trips bounds the offset to half its duration. Clocks drift apart, so a host
+keeps asking while its ranks run.
 """
 
 import os
@@ -14,19 +14,19 @@ from pathlib import Path
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 NAMESPACE = Path("/proc/self/ns/time")  # since Linux 5.6; a container may have one with a clock of its own
 QUESTIONS = 100  # before a launch
-DRIFT = 500e-6  # at most, of a clock that Linux steers (include/linux/timex.h: MAXFREQ)
+DRIFT = 500e-6  # at most, of a clock steered by Linux (include/linux/timex.h: MAXFREQ)
 PATIENCE_S = 0.2  # with an answer: datagrams get lost
 _STAMP = struct.Struct("!q")
 
 
 def boot() -> str:
-    """Which start of which machine, in which namespace: where it is the same, CLOCK_MONOTONIC is."""
+    """Identify this boot of this machine and the time namespace: equal ones share CLOCK_MONOTONIC."""
     namespace = os.readlink(NAMESPACE) if NAMESPACE.exists() else ""
     return f"{BOOT.read_text().strip()} {namespace}".strip()
 
 
 class ClockServer:
-    """Tells this process's CLOCK_MONOTONIC to whoever asks, until it is closed. port: where."""
+    """Answers datagrams at `port` with this process's CLOCK_MONOTONIC, until closed."""
 
     def __init__(self, address: str) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -44,27 +44,30 @@ class ClockServer:
                 return
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self._socket.close()
 
 
 class Followed:
-    """The clock of a `ClockServer`, asked for again and again.
+    """The clock of a `ClockServer`, asked repeatedly.
 
-    offset_ns: what to add to this host's CLOCK_MONOTONIC to have the server's. off_by_ns: the most by which that
-    was off until it was last asked for.
+    Attributes:
+        offset_ns: Server's CLOCK_MONOTONIC minus this host's.
+        off_by_ns: Largest possible error of the offset until the last answer.
     """
 
     def __init__(self, address: str, port: int) -> None:
-        """OSError where nothing answers."""
+        """Ask for the first offset; OSError if nothing answers."""
         self._where = address, port
         self._asked_ns = time.monotonic_ns()
         self.offset_ns, self.off_by_ns = offset_ns(address, port, QUESTIONS)
         self._within_ns = self.off_by_ns
 
     def ask(self) -> None:
-        """Ask once more. What is slow to come changes nothing: what was known holds, within what it may have
-        drifted since."""
+        """Ask once more.
+
+        A slow answer changes nothing: the known offset holds, within its possible drift since.
+        """
         asked_ns = time.monotonic_ns()
         try:
             told, told_within = offset_ns(*self._where, 1)
@@ -73,7 +76,7 @@ class Followed:
         known_within = self._within_ns + round((asked_ns - self._asked_ns) * DRIFT)
         low = max(self.offset_ns - known_within, told - told_within)
         high = min(self.offset_ns + known_within, told + told_within)
-        if low > high:  # a clock that drifts faster, or was set: what is told now is right
+        if low > high:  # a clock drifts faster, or was set: the new answer is right
             low, high = told - told_within, told + told_within
         offset, self._within_ns, self._asked_ns = (low + high) // 2, (high - low + 1) // 2, asked_ns
         self.off_by_ns = max(self.off_by_ns, abs(offset - self.offset_ns) + self._within_ns)
@@ -81,9 +84,10 @@ class Followed:
 
 
 def offset_ns(address: str, port: int, questions: int) -> tuple[int, int]:
-    """(what to add to this host's CLOCK_MONOTONIC to have the server's, at most so far off) in ns.
+    """Return (server's CLOCK_MONOTONIC minus this host's, its largest error) in ns.
 
-    OSError where nothing answers.
+    Raises:
+        OSError: Nothing answers.
     """
     best: tuple[int, int] | None = None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

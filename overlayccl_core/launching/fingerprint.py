@@ -1,4 +1,4 @@
-"""What a measurement depends on besides its code: one readable line, equal where measurements may be compared."""
+"""A measurement's conditions besides its code, in one readable line; measurements of equal lines are comparable."""
 
 import hashlib
 import os
@@ -36,15 +36,16 @@ SPEED: Mapping[str, str] = {
     "TORCH_CPP_LOG_LEVEL": "what every call says",
     "TORCH_DISTRIBUTED_DEBUG": "whether every collective is checked first",
 }
-"""Variables that change how fast any process of torch is (`*`: whatever stands there), and by what. A rank has one
-thread, whatever is set. Backends add those of their libraries; all others change no measurement."""
+"""Variables with an effect on the speed of any torch process (`*`: any text), and the effect. A rank has one
+thread, even if they say otherwise. Backends add those of their libraries; all others change no measurement.
+"""
 MODULES = Path("/sys/module")
 DRIVERS = ("efa", "neuron", "nvidia")  # of accelerators and of the networks between them
 GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def host_parts() -> dict[str, str]:
-    """CPU model, cores that may be used, kernel. No name: of a container it is another one each time."""
+    """Return CPU model, usable cores and kernel; no host name, as a container's changes each time."""
     return {
         "cpu": cpu_model(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -53,13 +54,13 @@ def host_parts() -> dict[str, str]:
 
 
 def node_parts() -> dict[str, str]:
-    """What nodes of one kind have alike: `host_parts`, drivers and GPUs."""
+    """Return the common parts of nodes of one kind: `host_parts`, drivers and GPUs."""
     drivers = {f"{name}-driver": _driver(name) for name in DRIVERS if (MODULES / name).is_dir()}
     return host_parts() | drivers | _gpus()
 
 
 def _gpus() -> dict[str, str]:
-    """`gpus 8 NVIDIA H100 80GB HBM3`, as NVIDIA's driver tells; nothing where it tells of none."""
+    """Return `gpus 8 NVIDIA H100 80GB HBM3`, by NVIDIA's driver; nothing without GPUs."""
     told = [file.read_text() for file in sorted(GPUS.glob("*/information"))]
     models = Counter(
         model.strip() for text in told for model in re.findall(r"^Model:(.*)", text, re.MULTILINE)
@@ -72,13 +73,13 @@ def _gpus() -> dict[str, str]:
 
 
 def _driver(name: str) -> str:
-    """Its version; one that comes with the kernel has none of its own."""
+    """Return a driver's version; one that comes with the kernel has none of its own."""
     version = MODULES / name / "version"
     return version.read_text().strip() if version.exists() else "of the kernel"
 
 
 def cpu_model() -> str:
-    """The CPU's name as Linux gives it."""
+    """Return the CPU's name as Linux gives it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -88,10 +89,11 @@ def cpu_model() -> str:
 def environment_parts(
     environment: Mapping[str, str], speed: Iterable[str], usual: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables of the ranks that change how fast they are: `environment LD_PRELOAD=libjemalloc.so`.
+    """Return the ranks' variables with an effect on speed: `environment LD_PRELOAD=libjemalloc.so`.
 
-    speed: their names, as in SPEED. usual: what ranks get where nobody sets anything. No part where nothing
-    else is set.
+    Args:
+        speed: Their names, as in SPEED.
+        usual: Default variables of ranks; equal ones are left out.
     """
     names = [name for name in environment if any(fnmatchcase(name, one) for one in speed)]
     set_here = sorted(f"{name}={environment[name]}" for name in names if usual.get(name) != environment[name])
@@ -99,13 +101,13 @@ def environment_parts(
 
 
 def line(parts: Mapping[str, str]) -> str:
-    """`host node7, cpu AMD EPYC, ... #1f2e3d4c`."""
+    """Return `host node7, cpu AMD EPYC, ... #1f2e3d4c`."""
     text = ", ".join(f"{name} {value}" for name, value in parts.items())
     return f"{text} #{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
 
 
 def one_machine(line: str, other: str) -> bool:
-    """Whether two lines are of one machine. Release 0.2 told its host first, too."""
+    """Return whether two lines are of one machine; a host's name at the start (release 0.2) does not count."""
     return _HOST.sub("", line).rpartition(" #")[0] == _HOST.sub("", other).rpartition(" #")[0]
 
 
@@ -113,7 +115,7 @@ _HOST = re.compile(r"^host [^ ,]*, ")
 
 
 def part(line: str, name: str) -> str | None:
-    """One part of a line, None if it has none: part("host a, torch 2.9 #0", "torch") is "2.9"."""
+    """Return one part of a line, None if it has none: part("host a, torch 2.9 #0", "torch") is "2.9"."""
     for text in line.rpartition(" #")[0].split(", "):
         key, _, value = text.partition(" ")
         if key == name:

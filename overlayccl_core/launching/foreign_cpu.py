@@ -1,17 +1,18 @@
-"""How much of the CPU others take while ranks run: other processes, and the hypervisor.
+"""Share of the CPU taken by others while ranks run: by other processes and the hypervisor.
 
-Of the CPUs that ranks may use (those of this process: ranks inherit them), others have what is left:
+On the CPUs of the ranks (this process's: ranks inherit them) others have the rest:
 
     others = passed - idle - interrupts - own processes
 
-All of these are kept by a clock. What /proc/stat calls user and system is sampled at timer ticks, and is not used.
+The kernel keeps all of these by a clock. It samples user and system time of /proc/stat at timer ticks; we do not
+use them.
 
-Interrupts: a kernel that keeps their time (CONFIG_IRQ_TIME_ACCOUNTING) charges them to nobody, and much of the
-traffic of one's own ranks runs in them. Any other charges them to the process that they interrupt; its column `irq`
-stays 0, as a tick does not interrupt an interrupt.
+Interrupts: a kernel with CONFIG_IRQ_TIME_ACCOUNTING charges them to no process, and much traffic of one's own ranks
+runs in them. Any other kernel charges the interrupted process; its column `irq` stays 0, as a tick does not
+interrupt an interrupt.
 
-Steal: where a kernel takes it out of the time of processes (CONFIG_PARAVIRT_TIME_ACCOUNTING), it is in what is
-left, but for the wait of an idle CPU to wake; in any other it is hidden in the time of processes. So others took
+Steal: a kernel with CONFIG_PARAVIRT_TIME_ACCOUNTING takes it out of the time of processes. Then it is in the rest,
+except for an idle CPU's wait to wake. In any other kernel it hides in the time of processes. So others took
 steal at least.
 """
 
@@ -23,15 +24,14 @@ from pathlib import Path
 
 from overlayccl_core.launching import processes
 
-LEAST_S = 1.0  # of CPU time: below that, ticks of 10 ms that are rounded away would be a share of their own
+LEAST_S = 1.0  # of CPU time: below it, rounding to ticks of 10 ms would look like a share
 STAT = Path("/proc/stat")
 IDLE, IO_WAIT, IRQ, SOFT_IRQ, STEAL = range(3, 8)  # columns of a CPU in /proc/stat (man 5 proc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTimes:
-    """Seconds of some CPUs together: passed by the clock, idle, of interrupts that no process is charged with,
-    stolen by the hypervisor, and of one's own processes."""
+    """Seconds of CPUs: passed, idle, in interrupts charged to no process, stolen by a hypervisor, own use."""
 
     passed_s: float
     idle_s: float
@@ -40,7 +40,7 @@ class CpuTimes:
     own_s: float
 
     def since(self, before: "CpuTimes") -> "CpuTimes":
-        """What came between two readings of the same CPUs."""
+        """Return the difference of two readings of the same CPUs."""
         return CpuTimes(
             passed_s=self.passed_s - before.passed_s,
             idle_s=self.idle_s - before.idle_s,
@@ -51,21 +51,21 @@ class CpuTimes:
 
     @property
     def left_s(self) -> float:
-        """What neither idleness nor one's own processes explain; below 0 by the rounding to ticks only."""
+        """Time beyond idleness, interrupts and own processes; below 0 by rounding to ticks only."""
         return self.passed_s - self.idle_s - self.interrupts_s - self.own_s
 
     @property
     def foreign_share(self) -> float:
-        """Share (0..1) that others took; 0 where no time has passed."""
+        """Share (0..1) taken by others; 0 if no time has passed."""
         if self.passed_s <= 0:
             return 0.0
         return min(max(self.left_s, self.stolen_s, 0.0) / self.passed_s, 1.0)
 
 
 def read(own: Iterable[int]) -> CpuTimes:
-    """The times so far, of the CPUs that this process may use; `own`: ids of one's processes.
+    """Return the times so far of this process's CPUs; `own`: ids of one's processes.
 
-    Of this process itself, without its children: what they took may be long past when it reaps them.
+    Children of this process do not count in its own time: they may have run long before it reaps them.
     """
     cpus = os.sched_getaffinity(0)
     text, passed_s = STAT.read_text(), time.monotonic() * len(cpus)
@@ -76,7 +76,7 @@ def read(own: Iterable[int]) -> CpuTimes:
 
 
 def cpu_times(stat: str, cpus: Iterable[int], *, passed_s: float, own_s: float) -> CpuTimes:
-    """From the text of /proc/stat."""
+    """Return the times in the text of /proc/stat."""
     names = {f"cpu{cpu}" for cpu in cpus}
     lines = (line.split() for line in stat.splitlines() if line.startswith("cpu"))
     rows = [list(map(int, columns)) for name, *columns in lines if name in names]

@@ -1,4 +1,4 @@
-"""Which network interfaces this host has, and which of them and which address lead to another host."""
+"""Network interfaces of this host; its interface and its address towards another host."""
 
 import socket
 from collections.abc import Mapping
@@ -7,11 +7,11 @@ import psutil
 
 from overlayccl_core.launching.parts import LOOPBACK
 
-INTERFACE = "GLOO_SOCKET_IFNAME"  # on which ranks meet, whatever library they measure
+INTERFACE = "GLOO_SOCKET_IFNAME"  # for the ranks' rendezvous, of any library
 
 
 def interface_towards(address: str) -> str:
-    """The name of the interface from which datagrams to an address leave. OSError where none does."""
+    """Return the name of the interface towards an address; OSError without one."""
     here = _address_towards(address)[0]
     for name, addresses in _addresses().items():
         if here in addresses:
@@ -20,14 +20,13 @@ def interface_towards(address: str) -> str:
 
 
 def address_towards(host: str) -> str:
-    """This host's address from which datagrams to another leave; of the loopback where that is this host. OSError
-    where none does."""
+    """Return this host's address towards another host, the loopback's for this host itself; OSError without one."""
     here, there = _address_towards(host)
     return LOOPBACK if here == there else here
 
 
 def refused(environment: Mapping[str, str]) -> str:
-    """Why ranks with such an environment cannot meet on this host, with the mend; empty where they can.
+    """Return why ranks with this environment cannot meet on this host, with the mend; empty if they can.
 
     gloo takes names with commas between them, and none of NCCL's signs (`^docker`, `=eth0`).
     """
@@ -42,7 +41,7 @@ def refused(environment: Mapping[str, str]) -> str:
 
 
 def _addresses() -> dict[str, tuple[str, ...]]:
-    """name -> IP addresses, of interfaces that have one."""
+    """Return name -> IP addresses, of interfaces with an address."""
     families = (socket.AF_INET, socket.AF_INET6)
     told = {
         name: tuple(one.address for one in addresses if one.family in families)
@@ -52,7 +51,7 @@ def _addresses() -> dict[str, tuple[str, ...]]:
 
 
 def _address_towards(host: str) -> tuple[str, str]:
-    """(this host's address from which datagrams to another leave, the other's)."""
+    """Return (this host's address in datagrams to another, the other's)."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect((host, 9))  # nothing is sent
         return asking.getsockname()[0], asking.getpeername()[0]

@@ -1,10 +1,10 @@
-"""The ranks of a launch on this host, watched: who began a failure, and no process left behind, whatever happens.
+"""Ranks of a launch on one host: start and watch them, name the first failure, leave no process behind.
 
-A launch is a folder: the worker module finds its work there and writes its results there. Status of a host's ranks
-is memory that they share with their watcher, their output goes to a log, the traceback of a rank that raises to
-rank-<r>.error in the folder. How ranks are started is the backend's business (`Starter`).
+A launch is a folder: the worker module reads its work there and writes its results there. Ranks of a host share
+their status with their watcher in memory. Their output goes to a log, a rank's traceback to rank-<r>.error in the
+folder. The backend starts the ranks (`Starter`).
 
-A launch over several hosts has such a watcher on each of them (`nodes.py`).
+A launch over several hosts has one such watcher on each host (`nodes.py`).
 """
 
 import os
@@ -33,20 +33,24 @@ class Failure(Enum):
     """How a launch failed."""
 
     CRASHED = auto()  # the process of a rank ended
-    HUNG = auto()  # it took no step for too long
-    RAISED = auto()  # its work raised
-    NOT_JOINED = auto()  # it did not come up in time
-    LAUNCHER = auto()  # what started the ranks ended, and they with it
-    DISK = auto()  # the machine did not take a file
+    HUNG = auto()  # no rank took a step for too long
+    RAISED = auto()  # a rank's work raised
+    NOT_JOINED = auto()  # a rank did not join in time
+    LAUNCHER = auto()  # the process above the ranks ended, and they with it
+    DISK = auto()  # the machine refused a file
 
 
 class LaunchError(ValueError):
-    """Ranks that died, hung or raised.
+    """Ranks died, hung or raised.
 
-    kind: how. ranks: those that began it. job: the name of the job that they were at, None for none. said: what
-    happened, as a clause. at_ns: when they raised, or were found to have failed, on the launch's clock (0: nobody
-    says). evidence: where tracebacks and the launch's log are kept, None while they are nowhere. log: the file in
-    the launch's folder that tells most of it, where no rank has written a traceback.
+    Attributes:
+        kind: How they failed.
+        ranks: The first ranks to fail.
+        job: Name of their job; None without one.
+        said: The event, as a clause.
+        at_ns: Time of the error or of its discovery, on the launch's clock; 0: unknown.
+        evidence: Kept tracebacks and log of the launch; None until they are kept.
+        log: Most telling file of the launch's folder if no rank wrote a traceback.
     """
 
     def __init__(
@@ -75,11 +79,11 @@ class LaunchError(ValueError):
         )
 
     def kept_at(self, evidence: Path) -> "LaunchError":
-        """The same error, which now names the file to read."""
+        """Return the same error with the place of its evidence."""
         return self._with(evidence=evidence)
 
     def on_node(self, host: str, log: str) -> "LaunchError":
-        """The same error, which now names the node and its log."""
+        """Return the same error with its node and the node's log."""
         return self._with(said=f"node {host}: {self.said}", log=log)
 
     def _with(self, **changes: Any) -> "LaunchError":
@@ -89,7 +93,7 @@ class LaunchError(ValueError):
         return LaunchError(**{**fields, **changes})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "said": self.said,
             "kind": self.kind.name,
@@ -100,7 +104,7 @@ class LaunchError(ValueError):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LaunchError":
-        """The error that `to_json` made plain."""
+        """Rebuild the error from `to_json`."""
         return cls(
             data["said"],
             kind=Failure[data["kind"]],
@@ -111,16 +115,18 @@ class LaunchError(ValueError):
 
 
 class RefusedError(ValueError):
-    """Ranks that cannot be started from here; the message holds the mend."""
+    """Ranks cannot start from here; the message says how to mend it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start: a worker module's `main(folder)`, `ranks` times; `names` are those of its jobs; `imports` are
-    other modules that its ranks need and a host imports once for all of them.
+    """Ranks to start: `ranks` processes that each run `main(folder)` of the module `worker`.
 
-    `start_timeout_s` bounds the time until all ranks have joined, `step_timeout_s` the time in which no rank
-    takes a step: longer means that they hang.
+    Attributes:
+        names: Names of the worker's jobs.
+        start_timeout_s: Time for all ranks to join.
+        step_timeout_s: Longest time without a step of any rank; beyond it they hang.
+        imports: Further modules of the ranks; a host imports them once for all of them.
     """
 
     worker: str
@@ -132,42 +138,43 @@ class Launch:
     imports: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         lists = {"names": list(self.names), "imports": list(self.imports)}
         return {**asdict(self), **lists, "folder": str(self.folder)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Launch":
-        """The launch that `to_json` made plain."""
+        """Rebuild the launch from `to_json`."""
         named = {name: tuple(data[name]) for name in ("names", "imports")}
         return cls(**{**data, **named, "folder": Path(data["folder"])})
 
 
 class Starting(Protocol):
-    """The process that starts the ranks of a launch on this host; they are below it, and end with it."""
+    """The process above the ranks of a launch on this host; they end with it."""
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Process id."""
 
     @property
     def port(self) -> int:
-        """Of the store in which the ranks meet."""
+        """Port of the ranks' rendezvous store."""
 
     def poll(self) -> int | None:
-        """How it ended, negative for a signal; None: it runs."""
+        """Return the exit code, negative for a signal; None while it runs."""
 
     def wait(self) -> int:
-        """How it ended, once it has."""
+        """Wait for the end and return the exit code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     """How a library starts its ranks on this host.
 
-    start: begins a part of a launch; what its processes print goes to the part's log. mark: stands in the command
-    line of each rank, as numbers of processes are used again. exit_codes: process id -> how that rank's process
-    ended, negative for a signal, as far as the starting process has told.
+    Attributes:
+        start: Starts a part of a launch; its processes print to the part's log.
+        mark: Text in each rank's command line; process ids are reused.
+        exit_codes: Process id -> exit code of a rank, negative for a signal, as far as the process above has told.
     """
 
     start: Callable[[Launch, Part], Starting]
@@ -179,7 +186,7 @@ Watch = Callable[[NDArray[np.int64]], None]
 
 
 def no_watch(_rows: NDArray[np.int64]) -> None:
-    """Look at nothing."""
+    """Ignore the rows."""
 
 
 def run(
@@ -191,15 +198,21 @@ def run(
     begun: Callable[[Starting], None] = lambda _: None,
     others_done: Callable[[], bool] = lambda: True,
 ) -> float:
-    """Run the ranks of a part (None: all) to their end. `watch` sees their status rows [ranks, 7] ten times a
-    second.
+    """Run the ranks of a part to their end.
 
-    begun: told of what starts them. others_done: whether the ranks of other parts are done, too: until then, those
-    that are done stay.
-    Returns the share (0..1) of the CPU that others took while ranks timed; 0 where they timed nothing, or for so
-    short a while that ticks of the clock would be all that is seen (`foreign_cpu.LEAST_S`).
-    LaunchError if a rank or what started it dies, if a rank raises or hangs; on every way out, KeyboardInterrupt
-    included, all processes of the part have ended.
+    Args:
+        watch: Gets the status rows [ranks, 7] ten times a second.
+        part: Part of the launch; None: all ranks.
+        begun: Gets the process above the ranks.
+        others_done: Tells whether the ranks of other parts are done too; until then finished ranks stay.
+
+    Returns:
+        Share (0..1) of the CPU that others took while ranks timed; 0 if they timed nothing, or less than
+        `foreign_cpu.LEAST_S` of CPU time, too short for clock ticks.
+
+    Raises:
+        LaunchError: A rank or the process above it died, or a rank raised or hung. On every way out,
+            KeyboardInterrupt included, all processes of the part have ended.
     """
     part = part or Part.whole(plan.folder, plan.ranks)
     status = Status.create(part.status, part.count, part.clock_offset_ns)
@@ -217,7 +230,7 @@ def run(
 
 
 class _Watcher:
-    """Looks at the ranks between polls and says what is wrong with them."""
+    """Looks at the ranks between polls and names their failure."""
 
     def __init__(self, plan: Launch, part: Part, starter: Starter, status: Status) -> None:
         self.plan = plan
@@ -249,11 +262,11 @@ class _Watcher:
             raise self._error(rows, self._behind(rows), what, Failure.HUNG)
 
     def all_done(self) -> bool:
-        """True once every rank has said so: how it leaves the process group does not matter any more."""
+        """Return whether all ranks are done; how they then leave the process group does not matter."""
         return bool((self.status.snapshot()[:, Status.PHASE] == Phase.DONE).all())
 
     def check_end(self) -> None:
-        """Raise LaunchError unless every rank says that it is done."""
+        """Raise LaunchError unless all ranks are done."""
         rows = self.status.snapshot()
         self._check_alive(rows)
         if not self.all_done():
@@ -273,21 +286,21 @@ class _Watcher:
             raise self._blame(rows)
 
     def _dead(self, rows: NDArray[np.int64]) -> list[int]:
-        """Ranks whose process has ended before they were done and without a word."""
+        """Return ranks with a dead process, neither done nor failed."""
         dead = []
         for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
             state = processes.state(pid) if pid else None
             if pid and phase not in (Phase.DONE, Phase.FAILED) and not (state and state.alive):
                 dead.append(rank)
-        still = self.status.snapshot()[dead, Status.PHASE]  # it may have said so after the look at its row
+        still = self.status.snapshot()[dead, Status.PHASE]  # it may have reported since its row was read
         return [r for r, phase in zip(dead, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
 
     def _blame(self, rows: NDArray[np.int64]) -> LaunchError:
-        """Which rank began it: the others break off, or are ended by what started them, because of it.
+        """Return the failure that began it; the other ranks break off, or are ended, because of it.
 
-        What started the ranks comes first where it ended without telling of a rank: all ranks end with it. A rank
-        that died by itself comes before those that raised (a lost peer makes them raise), and of those the first to
-        raise comes before the others.
+        The process above the ranks comes first if it ended and named no rank: all ranks end with it. Then a rank
+        that died by itself, since a lost peer makes others raise. Then a refused file, then the earliest rank to
+        raise.
         """
         end = time.monotonic() + REPORT_PATIENCE_S
         while self.process.poll() is None and time.monotonic() < end:
@@ -305,14 +318,14 @@ class _Watcher:
             rank, code = died[0]
             return self._error(rows, np.array([rank]), f"died ({_how(code or 0)})", Failure.CRASHED)
         if len(failed):
-            if number := int(now[failed, Status.REFUSED].max()):  # others may break off before it has said so
+            if number := int(now[failed, Status.REFUSED].max()):  # others may break off before its report
                 return self._refused(now, number)
             first = failed[np.argmin(now[failed, Status.FAILED_NS])]
             return self._error(now, np.array([first]), f"raised {self._raised(int(first))}", Failure.RAISED)
         return self._error(rows, np.array(dead[:1] or [0]), "died", Failure.CRASHED)
 
     def _launcher_ended(self, rows: NDArray[np.int64]) -> LaunchError:
-        """No rank and no job is to blame: whoever ended it, the ranks ended with it."""
+        """Blame no rank and no job: the ranks ended with the process above them."""
         phase = Phase(int(rows[:, Status.PHASE].min()))
         return LaunchError(
             f"what started the {self.part.count} ranks ended ({_how(self.process.poll() or 0)}) while "
@@ -322,7 +335,7 @@ class _Watcher:
         )
 
     def _refused(self, rows: NDArray[np.int64], number: int) -> LaunchError:
-        """No job is to blame for a file that the machine did not take."""
+        """Blame no job for a file refused by the machine."""
         rank = int(np.flatnonzero(rows[:, Status.REFUSED] == number)[0])
         return LaunchError(
             f"rank {rank + self.part.first} of {self.plan.ranks} could not write a file: "
@@ -333,7 +346,7 @@ class _Watcher:
         )
 
     def _behind(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The ranks that hold up the others: stopped ones, else those that took the fewest steps."""
+        """Return the ranks that hold up the others: stopped ones, else those with the fewest steps."""
         letters = [s.letter if (s := processes.state(int(pid))) else "X" for pid in rows[:, Status.PID]]
         stopped = np.array([letter in "Tt" for letter in letters])
         return np.flatnonzero(
@@ -341,7 +354,7 @@ class _Watcher:
         )
 
     def _read_cpu(self, rows: NDArray[np.int64]) -> None:
-        """The share so far. One's own processes are those there are when ranks begin to time."""
+        """Update the CPU share. Own processes are those alive when ranks begin to time."""
         if not (rows[:, Status.PHASE] == Phase.TIMING).all():
             return
         if self._timing_from is None:
@@ -376,7 +389,7 @@ class _Watcher:
         )
 
     def _last_words(self, phase: Phase) -> str:
-        """What was printed last, where ranks ended before they could say anything themselves."""
+        """Quote the last printed line, if ranks ended before they could report."""
         lines = self._log().strip().splitlines() if phase <= Phase.JOINING else []
         return f" (the last it printed: {lines[-1]})" if lines else ""
 
@@ -385,10 +398,10 @@ class _Watcher:
 
 
 def who(ranks: Sequence[int]) -> str:
-    """Ranks, in words."""
+    """Name ranks in words."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
 def _how(code: int) -> str:
-    """How a process ended, in words."""
+    """Say in words how a process ended."""
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -1,7 +1,7 @@
-"""How the agents of a deployment's nodes are started: a launcher, which the deployment names.
+"""Launchers: they start the agents on a deployment's nodes.
 
-A launcher NAME is the file `launchers/NAME.py`, here or in a folder of yours (`overlayccl_core.loader`), which
-defines at its top level what `Launcher` declares. `here` starts nothing: all ranks are on this host.
+The deployment names its launcher. Launcher NAME is the file `launchers/NAME.py`, here or in a folder of yours
+(`overlayccl_core.loader`), with the functions of `Launcher`. `here` starts nothing: all ranks are on this host.
 """
 
 import subprocess
@@ -18,25 +18,32 @@ AGENT = "overlayccl_core.launching.node_agent"
 
 
 class Launcher(Protocol):
-    """What `launching/launchers/<name>.py` defines."""
+    """Functions of a `launching/launchers/<name>.py`."""
 
     def refuses(self, deployment: Deployment) -> str:
-        """Why no ranks of it can be started from here, with the mend; empty if they can."""
+        """Return why no ranks of the deployment can start from here, with the mend; empty if they can."""
 
     def refuses_here(self, deployment: Deployment) -> str:
-        """Why no ranks can be started in this very process, though a run may be begun here; empty if they can."""
+        """Return why no ranks can start in this very process, though a run may begin here; empty if they can."""
 
     def job_resources(self, deployment: Deployment) -> Mapping[str, int | str]:
-        """What a job that runs ranks asks Snakemake's executor for; `threads`: cores on a node. Empty: this host is
-        enough, all of it. Partition, account and time limits are the profile's."""
+        """Return a job's resources for Snakemake's executor; `threads`: cores on a node.
+
+        Empty: this host is enough, all of it. Partition, account and time limits come from the profile.
+        """
 
     def doctor(self, deployment: Deployment, profile: Profile | None) -> list[dict[str, Any]]:
-        """What the nodes have and lack: rows of check, ok, detail; `backend.host` of each that it asks. profile:
-        where its jobs run."""
+        """Check the nodes by jobs of `profile`.
+
+        Returns rows of check, ok, detail; for each node asked also those of `backend.host`.
+        """
 
     def address(self, deployment: Deployment) -> str:
-        """Of this host, at which its nodes find it; the loopback's where all of them are this host. LaunchError
-        where that cannot be told."""
+        """Return this host's address for its nodes; the loopback's if all of them are this host.
+
+        Raises:
+            LaunchError: The address cannot be told.
+        """
 
     def start(
         self,
@@ -45,16 +52,20 @@ class Launcher(Protocol):
         environment: Mapping[str, str],
         printed: BinaryIO,
     ) -> "subprocess.Popen[bytes]":
-        """Start `agent(towards)` on every node, with such variables and OVERLAYCCL_NODE, the number of the node
-        from 0; the first is this host where that is one of them. printed: takes what it and the agents print. The
-        process ends with the agents."""
+        """Start `agent(towards)` on every node; the returned process ends with the agents.
+
+        Args:
+            environment: Variables of the agents, besides OVERLAYCCL_NODE, the node's number from 0. If this host is
+                a node, it is node 0.
+            printed: Takes the output of the process and the agents.
+        """
 
 
 def launcher_of(deployment: Deployment) -> Launcher:
-    """The deployment's launcher; ValueError naming those there are."""
+    """Return the deployment's launcher; ValueError names the known ones."""
     return loader.plug_in(Launcher, FOLDER, deployment.launcher)
 
 
 def agent(towards: tuple[str, int]) -> list[str]:
-    """The command of an agent. towards: address and port of who asks."""
+    """Return the command of an agent; `towards`: address and port of the requester."""
     return [sys.executable, "-P", "-m", AGENT, towards[0], str(towards[1])]

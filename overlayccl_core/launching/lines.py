@@ -1,4 +1,4 @@
-"""Lines of JSON over a socket, between who asks for a launch and the agents of its nodes."""
+"""Lines of JSON over a socket, between the requester of a launch and the agents of its nodes."""
 
 import json
 import select
@@ -27,14 +27,14 @@ class Lines:
         return str(self.connection.getpeername()[0])
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Say something. LostError where nobody listens any more."""
+        """Send a message; LostError if the other end is gone."""
         try:
             self.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
             raise LostError(str(error)) from error
 
     def receive(self, seconds: float | None = 0.0) -> Message | None:
-        """What was said next; None: nothing for so long (None: for ever). LostError at the other's end."""
+        """Return the next message; None after `seconds` (None: never) without one. LostError at the other's end."""
         end = None if seconds is None else time.monotonic() + seconds
         while b"\n" not in self._rest:
             left = None if end is None else max(end - time.monotonic(), 0.0)
@@ -48,11 +48,11 @@ class Lines:
                 raise LostError("the connection was closed")
             self._rest += more
             if end is not None and b"\n" not in more and time.monotonic() > end:
-                return None  # somebody who never ends a line is not listened to for ever
+                return None  # a line without an end must not take for ever
         line, _, self._rest = self._rest.partition(b"\n")
         message: Message = json.loads(line)
         return message
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.connection.close()

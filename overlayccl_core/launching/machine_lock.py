@@ -1,4 +1,4 @@
-"""One measurement at a time on a machine, whoever started it: two at once would both be wrong."""
+"""One measurement at a time on a machine, across users: two at once would both be wrong."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ LOCK_FILE = "overlayccl-machine.lock"
 
 @contextmanager
 def machine_lock(progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold the machine; says once that it has to wait. The lock goes with the process that holds it."""
+    """Hold the machine; report once if there is a wait. The lock ends with its process."""
     lock = _opened(Path(tempfile.gettempdir()) / LOCK_FILE)
     try:
         try:
@@ -26,11 +26,11 @@ def machine_lock(progress: Callable[[str], None]) -> Iterator[None]:
 
 
 def _opened(path: Path) -> int:
-    """The file, open for reading: it may be another user's, which nobody else may open for writing."""
+    """Open the file for reading: only its owner may open it for writing."""
     try:
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         lock = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
         if os.fstat(lock).st_uid == os.geteuid():
-            os.fchmod(lock, 0o644)  # whatever the umask: other users wait for it too
+            os.fchmod(lock, 0o644)  # despite any umask: other users wait for it too
         return lock

@@ -1,7 +1,7 @@
-"""The agent of a node: starts the node's ranks of each launch that it is asked for, and watches them.
+"""The agent of a node: starts and watches the node's ranks of each requested launch.
 
-Run as `python -m` on every node by a launcher (`launching/launchers/`), with the address of who asks (`nodes.py`).
-It ends, and its ranks with it, when that one is gone.
+A launcher (`launching/launchers/`) runs it as `python -m` on every node, with the address of the requester
+(`nodes.py`). Without the requester it ends, and its ranks with it.
 """
 
 import os
@@ -26,8 +26,8 @@ from overlayccl_core.launching.parts import STATUS_FILE, TOKEN, Part
 from overlayccl_core.launching.status import Status
 
 NODE = "OVERLAYCCL_NODE"
-ALIVE_S = 1.0  # at least so often it says something while ranks run
-SEES_S = 30.0  # in which a shared folder shows what another node has just made in it
+ALIVE_S = 1.0  # longest silence while ranks run
+SEES_S = 30.0  # for a new folder of another node to appear here
 
 
 class _StartsRanks(Protocol):
@@ -35,24 +35,24 @@ class _StartsRanks(Protocol):
 
 
 class _BrokenOffError(Exception):
-    """Who asked for the launch wants it no more."""
+    """The requester cancelled the launch."""
 
 
 class _Agent:
-    """One connection to who asks."""
+    """The connection to the requester."""
 
     def __init__(self, lines: Lines, address: str) -> None:
         self.lines = lines
         self.address = address
         self.number = 0  # of the launch
-        self.clock: clock.Followed | None = None  # None: the one here
+        self.clock: clock.Followed | None = None  # None: this host's own
         self.status: Status | None = None
         self.told: NDArray[np.int64] | None = None
         self.told_at = 0.0
         self.all_done = False
 
     def serve(self) -> None:
-        """Run launches until nobody asks any more."""
+        """Run launches until the requester is gone."""
         while True:
             asked = self.lines.receive(None)
             assert asked is not None
@@ -60,7 +60,7 @@ class _Agent:
                 self.launch(asked)
 
     def launch(self, asked: Mapping[str, Any]) -> None:
-        """One launch: this node's part of it, and how it ended."""
+        """Run this node's part of a launch and report its end."""
         self.number, self.told, self.all_done = asked["number"], None, False
         self.clock = self.status = None
         here = Path(tempfile.mkdtemp(prefix="overlayccl-"))
@@ -100,7 +100,7 @@ class _Agent:
             shutil.rmtree(here, ignore_errors=True)
 
     def _begun(self, part: Part, starting: Starting, server: tuple[str, int] | None) -> None:
-        """Ranks are started, which may have taken seconds: how far a clock has drifted meanwhile is no matter."""
+        """Report the ranks' start. Follow the clock from here on: drift during their start is no matter."""
         self.status = Status.open(part.status, part.count)
         self.clock = clock.Followed(*server) if server else None
         self.say(port=starting.port)
@@ -116,7 +116,7 @@ class _Agent:
             self.all_done = self.all_done or "all done" in message
 
     def _tell_rows(self, rows: NDArray[np.int64]) -> None:
-        """Those that changed."""
+        """Send the changed rows, or a sign of life."""
         changed = range(len(rows)) if self.told is None else np.flatnonzero((rows != self.told).any(axis=1))
         if len(changed) or time.monotonic() - self.told_at > ALIVE_S:
             self.say(rows=[[int(row), rows[row].tolist()] for row in changed])
@@ -124,13 +124,13 @@ class _Agent:
         self.told = rows
 
     def say(self, **told: Any) -> None:
-        """Something of this launch."""
+        """Send a message about this launch."""
         off_by_ns = self.clock.off_by_ns if self.clock else 0
         self.lines.send({"number": self.number, "clock_off_by_ns": off_by_ns, **told})
 
 
 def _see(folder: Path) -> None:
-    """Return once a launch's folder is seen here. ValueError where it is not."""
+    """Wait until a launch's folder is seen here; ValueError if it is not."""
     end = time.monotonic() + SEES_S
     while not folder.is_dir():
         if time.monotonic() > end:
@@ -142,7 +142,7 @@ def _see(folder: Path) -> None:
 
 
 def main(address: str, port: int) -> None:
-    """Connect to who asks, and serve."""
+    """Connect to the requester and serve it."""
     processes.die_with(os.getppid())
     lines = Lines(socket.create_connection((address, port), timeout=60))
     lines.connection.settimeout(None)

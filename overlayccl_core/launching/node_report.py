@@ -1,7 +1,7 @@
-"""What the agents of a launch's nodes tell of it, and what is to be said of launches because of that.
+"""Reports of the agents on a launch's nodes, and the resulting doubts about timings.
 
-It is kept in the launch's folder, nodes.json. A launch whose ranks this process starts itself has none: its
-fingerprint tells of the host, and it has one clock.
+The report is nodes.json in the launch's folder. A launch started by this process itself has none: its fingerprint
+tells of the host, and it has one clock.
 """
 
 import json
@@ -15,35 +15,39 @@ from overlayccl_core.tables.atomic import write_text
 
 FILE = "nodes.json"
 ALIKE = " alike: "
-CLOCK_LIMIT = 0.01  # of what is timed: half of the 2 % from which on a race takes a Program for slower
+CLOCK_LIMIT = 0.01  # of a timed length: half of the 2 % from which on a race takes a Program for slower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """nodes: what they are, in a line; empty: no agents started the ranks. clock_off_by_ns: the most by which the
-    clocks of two of them may have differed, and with them the length of what was timed."""
+    """A launch's nodes and clocks.
+
+    Attributes:
+        nodes: The nodes' description, in a line; empty: no agents started the ranks.
+        clock_off_by_ns: Largest possible difference of two nodes' clocks, and so of a timed length.
+    """
 
     nodes: str = ""
     clock_off_by_ns: int = 0
 
     def write(self, folder: Path) -> None:
-        """Keep it, whatever becomes of the launch."""
+        """Write it into a launch's folder, however the launch ends."""
         write_text(folder / FILE, json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, folder: Path) -> "NodeReport":
-        """Of the launch in a folder."""
+        """Read the report of the launch in a folder."""
         path = folder / FILE
         return cls(**json.loads(path.read_text())) if path.exists() else cls()
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Of a table's row."""
+        """Columns of a table's row."""
         return {"nodes": self.nodes, "clock_off_by_us": self.clock_off_by_ns / 1e3}
 
 
 def nodes_text(nodes: Sequence[tuple[str, Mapping[str, str]]]) -> str:
-    """(host, parts of a fingerprint) of every node, in a line: `2 alike: cpu AMD EPYC, ... #1f2e3d4c`, or each."""
+    """Describe all nodes (host, fingerprint parts) in a line: `2 alike: cpu AMD EPYC, ... #1f2e3d4c`, or each."""
     lines = [fingerprint.line(parts) for _, parts in nodes]
     if len(set(lines)) == 1:
         return f"{len(nodes)}{ALIKE}{lines[0]}"
@@ -52,7 +56,7 @@ def nodes_text(nodes: Sequence[tuple[str, Mapping[str, str]]]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchClock:
-    """What is told of a launch, beside the length of the shortest that was timed in it."""
+    """Nodes and clock error of a launch, and the shortest length timed in it."""
 
     nodes: str
     clock_off_by_us: float
@@ -60,12 +64,12 @@ class LaunchClock:
 
     @property
     def clock_share(self) -> float:
-        """By so much of its length the shortest may be off."""
+        """Clock error as a share of the shortest length."""
         return self.clock_off_by_us / self.shortest_us
 
 
 def doubts(launches: Sequence[LaunchClock]) -> list[str]:
-    """Sentences on what was timed; none where nodes are alike and their clocks agree."""
+    """Return sentences of doubt about timings; none for alike nodes with agreeing clocks."""
     told = list(dict.fromkeys(one.nodes for one in launches if one.nodes))
     said = [f"The nodes of a launch are not alike: {nodes}." for nodes in told if ALIKE not in nodes]
     if len(told) > 1:

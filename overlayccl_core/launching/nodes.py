@@ -1,9 +1,8 @@
-"""A launch whose ranks are on several nodes, or on another: an agent on each starts and watches the node's ranks.
+"""Launches with ranks on several nodes, or on another one: an agent on each starts and watches the node's ranks.
 
-A launcher (`launchers/`) starts the agents (`node_agent.py`), once for all launches of this thread. Each tells how
-its ranks are; what is said here is of all ranks, as if they were on one host. The folder of a launch must be one
-that all nodes share; the first node is to be this host, where one's batch job runs, because rank 0 writes what this
-process reads while ranks run.
+A launcher (`launchers/`) starts the agents (`node_agent.py`), once for all launches of this thread. Each agent
+reports its own ranks; here they are put together, as if all were on one host. All nodes must share the launch's
+folder. The first node should be this host, the batch job's: rank 0 writes files for this process while ranks run.
 """
 
 import os
@@ -34,7 +33,7 @@ from overlayccl_core.launching.parts import log_of
 from overlayccl_core.launching.processes import KILLED_S
 from overlayccl_core.launching.status import NO_JOB, WIDTH, Phase, Status
 
-SILENT_S = END_S = KILLED_S + 30.0  # without a word: a node is lost; it says none while it ends its ranks
+SILENT_S = END_S = KILLED_S + 30.0  # of silence: a node is lost; agents are silent while they end their ranks
 FIRST = (
     Failure.DISK,
     Failure.LAUNCHER,
@@ -42,11 +41,11 @@ FIRST = (
     Failure.NOT_JOINED,
     Failure.RAISED,
     Failure.HUNG,
-)  # what causes others
+)  # causes first, then effects
 
 
 def run(deployment: Deployment, plan: Launch, watch: Watch = no_watch) -> float:
-    """Run the ranks of a deployment on all its nodes: what it gives and raises is what `launch.run` does."""
+    """Run the ranks of a deployment on all its nodes; returns and raises like `launch.run`."""
     agents = _agents_of(deployment, plan)
     launched = _Launched(agents, plan)
     try:
@@ -65,7 +64,7 @@ _OF_THREAD = threading.local()
 
 
 def _agents_of(deployment: Deployment, plan: Launch) -> Agents:
-    """The agents that ran this thread's last launch, where they are those of the deployment and still there."""
+    """Return the agents of this thread's last launch if they fit the deployment and still run, else new ones."""
     agents: Agents | None = getattr(_OF_THREAD, "agents", None)
     wanted = (deployment, os.getcwd(), dict(os.environ))
     if agents is None or agents.made_for != wanted or not agents.there():
@@ -76,9 +75,9 @@ def _agents_of(deployment: Deployment, plan: Launch) -> Agents:
 
 
 def first_of(failures: Iterable[LaunchError]) -> LaunchError:
-    """Which of the failures on several nodes began it: others break off because of it.
+    """Return the first of the failures on several nodes; it made the others break off.
 
-    What raises after ranks elsewhere were found to hang does so because those are ended.
+    A rank that raises after ranks elsewhere were found to hang does so because those are ended.
     """
     failures = tuple(failures)
     found_ns = min((error.at_ns for error in failures if error.kind is Failure.HUNG), default=None)
@@ -91,7 +90,7 @@ def first_of(failures: Iterable[LaunchError]) -> LaunchError:
 
 
 class _Launched:
-    """A launch on its way: status of all ranks, as the agents told it."""
+    """A launch on its way: status of all ranks, as reported by the agents."""
 
     def __init__(self, agents: Agents, plan: Launch) -> None:
         self.agents = agents
@@ -111,7 +110,7 @@ class _Launched:
         self.number = agents.launches
 
     def begin(self) -> None:
-        """Start the ranks of the first node, where the store is made, then all others."""
+        """Start the ranks of the first node with the store, then all others."""
         self._keep_told()
         self._ask(0, port=0)
         while 0 not in self.ports:
@@ -143,7 +142,7 @@ class _Launched:
         self.heard_at[node] = time.monotonic()
 
     def _tell(self, node: int, message: Message) -> None:
-        """Say something to an agent, which may be gone."""
+        """Send a message to an agent; count it as lost if it is gone."""
         try:
             self.nodes[node].lines.send(message)
         except LostError:
@@ -159,7 +158,7 @@ class _Launched:
         )
 
     def look(self, seconds: float) -> None:
-        """Take in what agents say within some seconds; LaunchError if ranks failed."""
+        """Take in the agents' messages of some seconds; LaunchError if ranks failed."""
         self._listen(seconds)
         if self.failed:
             end = time.monotonic() + REPORT_PATIENCE_S
@@ -185,7 +184,7 @@ class _Launched:
 
     def _take(self, node: int, message: Message) -> None:
         if message["number"] != self.number:
-            return  # late, of a launch before
+            return  # late, of an earlier launch
         self.heard_at[node] = time.monotonic()
         for row, values in message.get("rows", ()):
             self.rows[node * self.per_node + row] = values
@@ -201,7 +200,7 @@ class _Launched:
             self.failed[node] = error.on_node(self.nodes[node].host, log_of(node))
 
     def _keep_told(self) -> None:
-        """Write down what the nodes are, and by how much two clocks may have differed so far."""
+        """Write down the nodes, and how much two clocks may have differed so far."""
         told = NodeReport(
             nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes]),
             clock_off_by_ns=sum(sorted(self.clocks_off_by_ns)[-2:]),
@@ -210,12 +209,12 @@ class _Launched:
             told.write(self.plan.folder)
 
     def _first_failed(self) -> LaunchError:
-        """Which failure began it."""
+        """Return the first failure; a hang is judged over all nodes."""
         first = first_of(self.failed.values())
         return self._hung() if first.kind is Failure.HUNG else first
 
     def _hung(self) -> LaunchError:
-        """The ranks of all nodes that took the fewest steps hold up the others."""
+        """Blame the hanging ranks with the fewest steps of all nodes: they hold up the others."""
         hung = [error for error in self.failed.values() if error.kind is Failure.HUNG]
         steps = self.rows[:, Status.STEPS]
         fewest = min(steps[list(error.ranks)].min() for error in hung)
@@ -230,11 +229,11 @@ class _Launched:
         ).on_node(", ".join(hosts), behind[0].log)
 
     def all_done(self) -> bool:
-        """Whether every rank has said so."""
+        """Return whether all ranks are done."""
         return bool((self.rows[:, Status.PHASE] == Phase.DONE).all())
 
     def end(self) -> float:
-        """Let the ranks go. The share of the CPU that others took, on the node where that was most."""
+        """Let the ranks go; return the highest of the nodes' CPU shares taken by others."""
         nodes = range(len(self.nodes))
         for node in nodes:
             self._tell(node, {"all done": True})
@@ -247,7 +246,7 @@ class _Launched:
         return max(self.shares.values())
 
     def break_off(self) -> None:
-        """End the ranks of every node; agents that do not answer are ended themselves."""
+        """End the ranks of every node, and the agents if one does not answer or failed as `Failure.LAUNCHER`."""
         self.clock.close()
         for node in self.begun - set(self.failed):
             self._tell(node, {"break off": True})

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
-KILLED_S = 60.0  # in which a killed process has ended: one with an accelerator gives its memory back first
+KILLED_S = 60.0  # for a killed process to end: one with an accelerator gives its memory back first
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent dies; to be called by the child itself.
+    """Ask the kernel to kill this process when its parent dies; the child itself must call it.
 
-    parent: who forked it, by its own word: where that died before the call, another process is the parent by now.
+    `parent`: process id of the parent, by its own word: if it died before the call, the child has another by now.
     """
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -28,15 +28,15 @@ def die_with(parent: int) -> None:
 
 
 def with_me() -> Callable[[], None]:
-    """A `preexec_fn` by which a child dies with this process."""
+    """Return a `preexec_fn` that lets a child die with this process."""
     return partial(die_with, os.getpid())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessState:
-    """What /proc says of a process: a letter of state (`T` stopped, `Z` dead), parent, CPU time in ticks.
+    """State of a process in /proc: its letter (`T` stopped, `Z` dead), parent, CPU time in ticks.
 
-    own_ticks: without the children that it has reaped.
+    own_ticks: without reaped children.
     """
 
     letter: str
@@ -51,7 +51,7 @@ class ProcessState:
 
 
 def state(pid: int) -> ProcessState | None:
-    """State of a process; None if there is none of that id."""
+    """Return the state of a process; None if there is none of this id."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -62,7 +62,7 @@ def state(pid: int) -> ProcessState | None:
 
 
 def mentions(pid: int, text: str) -> bool:
-    """True if a process was started with `text` in its command line: numbers of processes are used again."""
+    """Return whether a process was started with `text` in its command line: process ids are reused."""
     try:
         return text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -70,7 +70,7 @@ def mentions(pid: int, text: str) -> bool:
 
 
 def tree(root: int) -> dict[int, ProcessState]:
-    """All processes below `root`, itself included."""
+    """Return all processes below `root`, itself included."""
     states = {int(p.name): state(int(p.name)) for p in Path("/proc").iterdir() if p.name.isdigit()}
     known = {pid: s for pid, s in states.items() if s is not None}
     below_root = {root: known[root]} if root in known else {}
@@ -83,7 +83,7 @@ def tree(root: int) -> dict[int, ProcessState]:
 
 
 def kill_all(pids: Iterable[int], *, patience_s: float = KILLED_S) -> None:
-    """SIGKILL to each, then wait until none of them runs; TimeoutError if the kernel keeps one."""
+    """Send SIGKILL to each, then wait until none of them runs; TimeoutError if the kernel keeps one."""
     wanted = list(pids)
     for pid in wanted:
         try:

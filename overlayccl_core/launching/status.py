@@ -1,4 +1,4 @@
-"""What each rank is doing, in shared memory: the launcher reads it while ranks run, at no cost to them."""
+"""Status of each rank, in shared memory: the launcher reads it while ranks run, at no cost to them."""
 
 from enum import IntEnum
 from pathlib import Path
@@ -14,9 +14,9 @@ WIDTH = 7  # of a row
 
 
 class Phase(IntEnum):
-    """Where a rank is in its life."""
+    """Phase in a rank's life."""
 
-    STARTING = 0  # what a new file says: its process has not said anything
+    STARTING = 0  # of a new file: the process has not reported yet
     JOINING = 1
     PREPARING = 2
     CALIBRATING = 3
@@ -27,15 +27,15 @@ class Phase(IntEnum):
 
     @property
     def words(self) -> str:
-        """For messages: `while timing`."""
+        """Words for messages: `while timing`."""
         return self.name.lower()
 
 
 class Status:
-    """int64[ranks, 7] in a file, a row each: process id, phase, job, steps taken, round, when it failed (ns), and
-    because of which file that the machine refused (errno; 0: none).
+    """int64[ranks, 7] in a file, one row per rank.
 
-    Behind the rows stands what ranks read: clock_offset_ns, to be added to the host's CLOCK_MONOTONIC.
+    A row: process id, phase, job, steps taken, round, time of failure (ns), errno of a refused file (0: none).
+    After the rows, for the ranks: clock_offset_ns, to be added to the host's CLOCK_MONOTONIC.
     """
 
     PID, PHASE, JOB, STEPS, ROUND, FAILED_NS, REFUSED = range(WIDTH)
@@ -46,7 +46,7 @@ class Status:
 
     @classmethod
     def create(cls, path: Path, ranks: int, clock_offset_ns: int = 0) -> "Status":
-        """A new file with no rank started. OSError where there is no room for it."""
+        """Create a file with no rank started; OSError if there is no room for it."""
         allocate(path, 8 * (WIDTH * ranks + 1))
         status = cls._mapped(path, ranks, "r+")
         status.array[:, cls.JOB] = NO_JOB
@@ -55,7 +55,7 @@ class Status:
 
     @classmethod
     def open(cls, path: Path, ranks: int) -> "Status":
-        """The file that the launcher created."""
+        """Open the launcher's file."""
         return cls._mapped(path, ranks, "r+")
 
     @classmethod
@@ -65,7 +65,7 @@ class Status:
 
     @property
     def clock_offset_ns(self) -> int:
-        """As it is known now; a read is one load from shared memory."""
+        """The latest value; a read is one load from shared memory."""
         return int(self._clock_offset[0])
 
     @clock_offset_ns.setter
@@ -73,11 +73,11 @@ class Status:
         self._clock_offset[0] = offset_ns
 
     def row(self, rank: int) -> "RankStatus":
-        """The row that a rank writes."""
+        """Return a rank's own row, to write to."""
         return RankStatus(self.array[rank])
 
     def snapshot(self) -> NDArray[np.int64]:
-        """A copy of the rows as they stand."""
+        """Return a copy of the rows."""
         return np.array(self.array)
 
 
@@ -90,25 +90,25 @@ class RankStatus:
         self._row = row
 
     def start(self, pid: int) -> None:
-        """Say which process this rank is."""
+        """Report this rank's process."""
         self._row[Status.PID] = pid
 
     def enter(self, phase: Phase) -> None:
-        """A new phase begins."""
+        """Begin a new phase."""
         self._row[Status.PHASE] = phase
         self._row[Status.STEPS] += 1
 
     def fail(self, now_ns: int, refused: int = 0) -> None:
-        """It raised, at a time of CLOCK_MONOTONIC; refused: `disk.refused` of what it raised."""
+        """Report an exception at a time of CLOCK_MONOTONIC; `refused`: its `disk.refused`."""
         self._row[Status.REFUSED] = refused
         self._row[Status.FAILED_NS] = now_ns
         self._row[Status.PHASE] = Phase.FAILED
 
     def work_on(self, job: int) -> None:
-        """One more step, on a job (or on none)."""
+        """Count one more step, on a job (or on none)."""
         self._row[Status.JOB] = job
         self._row[Status.STEPS] += 1
 
     def start_round(self, index: int) -> None:
-        """Rounds are counted from 1."""
+        """Report a round, counted from 1."""
         self._row[Status.ROUND] = index

@@ -1,13 +1,13 @@
-"""Arithmetics in which a Program can be evaluated on all ranks at once.
+"""Arithmetics for evaluating a Program on all ranks at once.
 
 Modular   residues modulo 2^31 - 1: exact, one word an element
-Gain      float64 with absolute coefficients: on ones, how large every value can be; NaN where 0 times data is in it
+Gain      float64 with absolute coefficients: on ones, the largest size of every value; NaN for 0 times data
 Real      the Program's own dtypes, every sum of a collective rounded after each term
-Double    float64 whatever the dtypes say: the truth that Real is compared with
-Origins   what each element is made of and how: the same number, the same terms in the same operations
-Bits      Origins by which ranks are compared: the same number, the same bits
+Double    float64 for every dtype: the truth to compare Real with
+Origins   a number for the terms and operations of each element: equal numbers, equal terms and operations
+Bits      Origins for comparing ranks: equal numbers, equal bits
 
-`data` is an array [K, size] of the K different values that ranks hold.
+`data` is an array [K, size]: the K different values held by ranks.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ NUMPY_DTYPES: dict[DType, Any] = {
 
 
 class Arithmetic(Protocol):
-    """What an arithmetic must say; moving elements is the same in all of them."""
+    """The operations of an arithmetic; moving elements is the same in all of them."""
 
     def dtype(self, node_dtype: DType) -> Any:
         """NumPy dtype of a value."""
@@ -58,7 +58,7 @@ class Arithmetic(Protocol):
 
 
 class _Exact:
-    """Sums in which equal terms may be multiplied instead of added."""
+    """Sums that may multiply equal terms instead of adding them."""
 
     word: Any = np.int64
 
@@ -94,9 +94,9 @@ class Modular(_Exact):
 
 
 class Gain(_Exact):
-    """The absolute value of every coefficient; `extremes`: smallest and largest value but zeros, by dtype.
+    """The absolute value of every coefficient; `extremes`: smallest and largest nonzero value, by dtype.
 
-    0 times data is NaN, as it is where the data is infinite. 0 times a zero that a layout made is 0.
+    0 times data is NaN, as for infinite data. 0 times a zero made by a layout is 0.
     """
 
     word = np.float64
@@ -127,8 +127,11 @@ class Gain(_Exact):
 
 
 class Real:
-    """The dtypes of the Program. Collectives sum hop by hop in the dtype of the sum, in member order; what a rank
-    sums by itself is rounded once in 16 bits."""
+    """The dtypes of the Program.
+
+    Collectives sum hop by hop in the dtype of the sum, in member order; a rank's own sum in 16 bits is rounded
+    once.
+    """
 
     def dtype(self, node_dtype: DType) -> Any:
         return NUMPY_DTYPES[node_dtype]
@@ -161,17 +164,17 @@ class Double(Real):
         return NUMPY_DTYPES[DType.FLOAT64]
 
 
-MIXED = 1 << 40  # set on a number that stands for a rounded result, not for an input element
-PLUS = 1 << 41  # set on a number to which zeros were added: -0 became +0
+MIXED = 1 << 40  # set on the number of a rounded result, not of an input element
+PLUS = 1 << 41  # set on a number after zeros were added: -0 became +0
 MINUS_ZERO = 1 << 42  # the number of a zero times something negative
 
 
 class Origins:
     """Numbers below the prime: an input element times a power of two. With MIXED: an operation's result.
 
-    0 is an exact zero, so an operation on one element and zeros is that element, with PLUS: +0 comes of -0. Equal
-    numbers mean the same terms in the same order in the same operations and dtypes, up to chance 2^-31 for each
-    element.
+    0 is an exact zero, so an operation on one element and zeros gives this element, with PLUS: +0 comes of -0.
+    Equal numbers mean the same terms in the same order in the same operations and dtypes, up to chance 2^-31 for
+    each element.
     """
 
     def dtype(self, node_dtype: DType) -> Any:
@@ -198,7 +201,7 @@ class Origins:
         return self.rounded(terms, times, node.dtype, (node.kind, node.attr.reduction))
 
     def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
-        """A number for each element of the result: of all that it is made of, in order. None is a zero."""
+        """Number each element of the result by all its terms, in order. No number is a zero."""
         form, rows = node.row.operation.form, node.row.rows(operands)
         terms = [_row(x) for x in rows] if form in (Form.REDUCE, Form.PICK) else rows
         if node.row.operation.commutes:
@@ -212,20 +215,19 @@ class Origins:
     def rounded(
         self, terms: list[Array], times: tuple[int, ...], dtype: DType, operation: tuple[object, ...]
     ) -> Array:
-        """What one operation makes of terms, each so many times; one that is alone among zeros stays itself, but
-        for the sign of a zero."""
+        """Number an operation on terms taken `times` times; a lone one among zeros stays itself, with PLUS."""
         live, last = _live(terms, times)
         alone = np.where(live == 1, last | PLUS, 0)
         return np.where(live <= 1, alone, _mixed(last, terms, (*operation, dtype, times)))
 
 
 class Bits(Origins):
-    """Origins by which ranks are compared: where two of them hold equal numbers, they hold equal bits.
+    """Origins for comparing ranks: ranks with equal numbers hold equal bits.
 
-    Two terms are added in either order. More of them are added in the order in which they stand; by a collective,
-    in one that may also depend on the element's place in the buffer, as in a ring. So two elements of a reduced
-    buffer are two numbers, and groups of one call whose members give the same in the same order get the same.
-    The sign of a zero is a bit, too: x + 0 is another number than x, since -0 + 0 is +0.
+    Two terms are added in either order. More terms are added in their given order; in a collective, the order may
+    also depend on the element's place in the buffer, as in a ring. So two elements of a reduced buffer have
+    different numbers; groups of one call with equal terms in equal order have equal numbers. The sign of a zero is
+    a bit, too: x + 0 and x have different numbers, since -0 + 0 is +0.
     """
 
     def scale(self, data: Array, node: Node) -> Array:
@@ -245,7 +247,7 @@ class Bits(Origins):
         operation: tuple[object, ...],
         *places: Array,
     ) -> Array:
-        """What one operation makes of terms; of two, the same in either order and by every operation."""
+        """Number an operation on terms; for two terms, the same in either order and by every operation."""
         live, last = _live(terms, times)
         plus = np.any([term == 0 for term in terms], axis=0)
         of_none = np.where(plus, 0, MINUS_ZERO)
@@ -256,7 +258,7 @@ class Bits(Origins):
 
 
 def _terms(data: Array, members: NDArray[np.int64]) -> tuple[list[Array], tuple[int, ...]]:
-    """What the groups members[C, g] add, member by member, and how many times: equal neighbours are one term."""
+    """The terms of the groups members[C, g], member by member, and their counts: equal neighbours are one term."""
     ends = np.flatnonzero((members[:, 1:] != members[:, :-1]).any(0)) + 1
     starts = [0, *ends.tolist()]
     times = tuple(np.diff([*starts, members.shape[1]]).tolist())
@@ -264,7 +266,7 @@ def _terms(data: Array, members: NDArray[np.int64]) -> tuple[list[Array], tuple[
 
 
 def _live(terms: list[Array], times: tuple[int, ...]) -> tuple[Array, Array]:
-    """Of each element: how many terms are not zero, and the last of them."""
+    """For each element: the number of nonzero terms, and the last of them."""
     live = np.zeros(terms[0].shape, np.int64)
     last = np.zeros(terms[0].shape, np.int64)
     for term, n in zip(terms, times, strict=True):
@@ -275,7 +277,7 @@ def _live(terms: list[Array], times: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 def _in_any_order(terms: list[Array], times: tuple[int, ...]) -> tuple[Array, Array]:
-    """Two numbers that tell any two terms, whichever comes first; zeros count nothing."""
+    """Two numbers that identify any two terms, whichever comes first; zeros count nothing."""
     total = np.zeros(terms[0].shape, np.int64)
     squares = np.zeros(terms[0].shape, np.int64)
     for term, n in zip(terms, times, strict=True):
@@ -297,7 +299,7 @@ def _mixed(keep_zero: Array, terms: Iterable[Array], tag: tuple[object, ...]) ->
 def _row(x: Array) -> Array:
     """int64[.., 1]: a number below the prime for each row of numbers [.., width], in their order.
 
-    Multiply-shift hashing (Dietzfelbinger et al. 1997): a product with random words, of which the upper bits count.
+    Multiply-shift hashing (Dietzfelbinger et al. 1997): the upper bits of a product with random words.
     """
     words = np.random.default_rng(PRIME).integers(1 << 63, size=x.shape[-1], dtype=np.uint64)
     products = x.astype(np.uint64) @ (2 * words + 1)
@@ -305,12 +307,12 @@ def _row(x: Array) -> Array:
 
 
 def is_max(node: Node) -> bool:
-    """True for a reduction that takes the maximum, which is not linear."""
+    """True for a reduction by maximum, which is not linear."""
     return node.kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER) and node.attr.reduction is Reduction.MAX
 
 
 def not_linear(node: Node) -> str:
-    """What a node does that is not linear, in a clause; empty if it is linear."""
+    """Describe a node's nonlinear operation, in a clause; empty if it is linear."""
     if is_max(node):
         return f"{node} takes a maximum"
     return f"{node} is {node.row.name} of data" if node.kind is Kind.ROWWISE else ""
@@ -323,12 +325,16 @@ def is_power_of_two(ratio: Fraction) -> bool:
 
 
 def residue(ratio: Fraction) -> int:
-    """The ratio modulo the prime; ValueError if the prime divides its denominator."""
+    """Return the ratio modulo the prime.
+
+    Raises:
+        ValueError: The prime divides its denominator.
+    """
     return ratio.numerator * pow(ratio.denominator, -1, PRIME) % PRIME
 
 
 def magnitude(ratio: Fraction) -> float:
-    """|ratio|, infinite if it is too large for a float64."""
+    """|ratio|, infinite if too large for a float64."""
     try:
         return float(abs(ratio))
     except OverflowError:

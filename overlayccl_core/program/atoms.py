@@ -1,16 +1,15 @@
-"""Atoms: the stretches of elements that no operation of a Program cuts.
+"""Atoms: stretches of elements that no operation of a Program cuts.
 
-Every operation moves, adds or scales whole stretches, position by position. Cut every value where some
-operation cuts it, carry the cuts along all operations both ways until nothing changes, and each value is a
-row of atoms; an operation then sends whole atoms to whole atoms of the same width. So on elements the Program
-is P = P' (x) Id(width): position e inside an atom never meets another position. Hence P = R for all inputs
-iff P' = R' for all inputs, where P' is the SAME graph with the runs renumbered in atoms: a proof over atoms
-is a proof of the Program at its own shapes, with nothing retraced. (P and its reference R are cut together,
-so that R too acts on whole atoms.)
+Every operation moves, adds or scales whole stretches, position by position. Cut every value wherever an operation
+cuts it, and carry the cuts along all operations both ways until nothing changes: each value is then a row of
+atoms, and an operation sends whole atoms to whole atoms of the same width. So on elements P = P' (x) Id(width):
+position e inside an atom never meets another position. Hence P = R for all inputs iff P' = R' for all inputs. P'
+is the SAME graph with its runs renumbered in atoms: a proof over atoms proves the Program at its own shapes,
+without retracing. (P and its reference R are cut together, so R too acts on whole atoms.)
 
-Blocks: one width for all values that are connected, a gcd found in one pass. Intervals: the smallest closed
-set of cuts, a worklist, needed where padding or odd sizes make the gcd tiny. Blocks first: ragged tables make
-many cuts that a gcd forgets at once.
+Blocks: one width for all connected values, a gcd found in one pass. Intervals: the smallest closed set of cuts,
+found by a worklist; needed if padding or odd sizes make the gcd tiny. Blocks first: ragged tables make many cuts,
+and a gcd forgets them at once.
 """
 
 import math
@@ -40,26 +39,24 @@ from overlayccl_core.program.problem import PortSpec, Problem
 MAX_CUTS = 2**20  # of one value
 ATOMS_PER_PIECE = 8
 MAX_CARRIED = 2**24  # along one relation: 128 MiB of positions
-MAX_SEEN = (
-    2**24
-)  # cuts that are looked at until they are closed: strategies of 224 ranks need less than 2**20
+MAX_SEEN = 2**24  # cuts visited until no new ones appear: strategies of 224 ranks need less than 2**20
 
 Ties = Sequence[tuple[Node, Node]]
-Ends = Mapping[Node, Ints]  # where else a value is cut: behind what is valid of it
-Valid = Mapping[Port, Ints]  # how many leading atoms mean anything on each rank; all of a port not here
+Ends = Mapping[Node, Ints]  # more cuts of a value: behind its valid elements
+Valid = Mapping[Port, Ints]  # valid leading atoms on each rank; a port not here is all valid
 Relation = tuple[Node, Ints, Ints, Ints]
 
 
 class Cuts(Protocol):
-    """Where one value is cut into `count` atoms."""
+    """The cuts of one value into `count` atoms."""
 
     count: int
 
     def index(self, positions: Ints) -> Ints:
-        """The atoms that begin at these positions."""
+        """Return the atoms beginning at these positions."""
 
     def start(self, atoms: Ints) -> Ints:
-        """The first elements of atoms; of that behind the last, the size."""
+        """Return the first element of each atom; for atom `count`, the size."""
 
 
 class Blocks:
@@ -70,11 +67,11 @@ class Blocks:
         self.count = size // width
 
     def index(self, positions: Ints) -> Ints:
-        """The atoms that begin at these positions."""
+        """Return the atoms beginning at these positions."""
         return positions // self.width
 
     def start(self, atoms: Ints) -> Ints:
-        """The first elements of atoms; of that behind the last, the size."""
+        """Return the first element of each atom; for atom `count`, the size."""
         return atoms * self.width
 
 
@@ -86,12 +83,12 @@ class Intervals:
         self.count = len(positions) - 1
 
     def index(self, positions: Ints) -> Ints:
-        """The atoms that begin at these positions."""
+        """Return the atoms beginning at these positions."""
         atoms: NDArray[np.int64] = np.searchsorted(self.positions, positions)
         return atoms
 
     def start(self, atoms: Ints) -> Ints:
-        """The first elements of atoms; of that behind the last, the size."""
+        """Return the first element of each atom; for atom `count`, the size."""
         return self.positions[atoms]
 
 
@@ -146,9 +143,12 @@ def _view_relations(x: Node) -> list[Relation]:
 
 # ------------------------------------------------------------------------------------------------ blocks
 def block_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
-    """node -> Blocks of the largest width that fits each connected part of the graph.
+    """Return Blocks for each node, of the largest width fitting its connected part of the graph.
 
-    order: nodes, operands first. ties: pairs of nodes of equal size that must be cut alike.
+    Args:
+        order: Nodes, operands first.
+        ties: Pairs of nodes of equal size, to be cut alike.
+        ends: More cuts of some nodes.
     """
     sets = DisjointSets(order)
     own: dict[Node, int] = {}
@@ -167,10 +167,11 @@ def block_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
 
 # --------------------------------------------------------------------------------------------- intervals
 def interval_cuts(order: list[Node], ties: Ties, ends: Ends) -> dict[Node, Cuts]:
-    """node -> Intervals: the smallest sets of cuts that are closed under all relations, both ways.
+    """Return Intervals for each node: the smallest sets of cuts closed under all relations, both ways.
 
-    Raises TooLarge at more than MAX_CUTS cuts of one value, and where cuts bring forth cuts with no end in sight: a
-    value that is tied to itself turned by one gets one at a time.
+    Raises:
+        TooLarge: One value has more than MAX_CUTS cuts, or cuts bring forth cuts with no end in sight: a value
+            tied to itself rotated by one gets one cut at a time.
     """
     known = {x: relations(x) for x in order}
     alike = _cut_alike(order, ties, known)
@@ -194,7 +195,7 @@ _Edge = tuple[Node, Node, Ints, Ints, Ints]
 
 
 def _cut_alike(order: list[Node], ties: Ties, known: dict[Node, list[Relation]]) -> DisjointSets:
-    """Values that are cut alike for sure: those of elementwise operations, and ties."""
+    """Sets of values surely cut alike: operands and results of elementwise operations, and ties."""
     sets = DisjointSets(order)
     for x in order:
         for y, d, s, n in known[x]:
@@ -246,7 +247,7 @@ def _carry(cuts: dict[Node, Ints], a: Node, b: Node, start: Ints, to: Ints, leng
 
 # ------------------------------------------------------------------------------ the same graph over atoms
 def lower_to_atoms(order: list[Node], cuts: dict[Node, Cuts]) -> dict[Node, Node]:
-    """old node -> node of the same operation whose elements are atoms."""
+    """Return, for each old node, the node of the same operation on atoms instead of elements."""
     new: dict[Node, Node] = {}
     for x in order:
         if x.kind is Kind.INPUT:
@@ -272,7 +273,7 @@ def _renumbered(x: Node, cuts: dict[Node, Cuts]) -> Map:
 
 
 def widened(outputs: Outputs, lanes: int) -> Outputs:
-    """The same graph with `lanes` elements in the place of each: P (x) Id(lanes)."""
+    """Return the same graph with `lanes` elements in place of each: P (x) Id(lanes)."""
     new: dict[Node, Node] = {}
     for x in topological(outputs.values()):
         if x.kind is Kind.INPUT:
@@ -289,8 +290,11 @@ def widened(outputs: Outputs, lanes: int) -> Outputs:
 class AtomPair:
     """Outputs of a Program and of its reference over common atoms.
 
-    Starts with elements; each `cut` makes coarser atoms. `outputs`, `wanted`: port -> node over atoms.
-    `valid_inputs`, `valid_outputs`: what of a port means anything. No atom is valid in part.
+    Starts with elements; each `cut` makes coarser atoms. No atom is valid in part.
+
+    Attributes:
+        outputs, wanted: port -> node over atoms, of the Program and of the reference.
+        valid_inputs, valid_outputs: port -> valid leading atoms on each rank.
     """
 
     def __init__(
@@ -305,11 +309,11 @@ class AtomPair:
         self.valid_inputs = valid_inputs or {}
         self.valid_outputs = valid_outputs or {}
         self._levels: list[list[dict[Port, Cuts]]] = []  # each: of inputs, of outputs
-        self._order: list[Node] = []  # made when it is asked for
+        self._order: list[Node] = []  # made on demand
 
     @classmethod
     def of(cls, problem: Problem, outputs: Outputs, wanted: Outputs) -> "AtomPair":
-        """The pair at a Problem, which says what of its ports is valid."""
+        """Make the pair with the valid elements of a Problem's ports."""
         pair = cls(outputs, wanted)
         pair.valid_inputs = _valid(pair.inputs, problem.inputs)
         pair.valid_outputs = _valid(outputs, problem.outputs)
@@ -324,12 +328,12 @@ class AtomPair:
 
     @property
     def inputs(self) -> dict[Port, Node]:
-        """Port -> input, over atoms, of both."""
+        """port -> input over atoms, of both."""
         return {x.port: x for x in self.order if x.kind is Kind.INPUT}
 
     @property
     def is_too_fine(self) -> bool:
-        """True if the atoms are far finer than what is moved: then `interval_cuts` finds far fewer."""
+        """True if atoms are far finer than the pieces moved; `interval_cuts` then finds far fewer."""
         pieces = sum(len(n) for x in self.order for _, _, _, n in relations(x))
         return ATOMS_PER_PIECE * pieces < self.largest
 
@@ -339,7 +343,7 @@ class AtomPair:
         return max(x.size for x in self.order)
 
     def cut(self, cutter: Cutter) -> None:
-        """Replace the graph by the one over the atoms that `cutter` finds: block_cuts or interval_cuts."""
+        """Replace the graph by the one over the atoms found by `cutter`: block_cuts or interval_cuts."""
         ties = [(x, self.wanted[p]) for p, x in self.outputs.items() if x is not self.wanted[p]]
         order, inputs = self.order, self.inputs
         cuts = cutter(order, ties, self._ends())
@@ -359,7 +363,7 @@ class AtomPair:
         return ends
 
     def widened(self, lanes: int) -> "AtomPair":
-        """The pair with `lanes` elements in the place of each atom; not to be cut any more."""
+        """Return the pair with `lanes` elements in place of each atom; do not cut it any more."""
         return AtomPair(
             widened(self.outputs, lanes),
             widened(self.wanted, lanes),

@@ -1,9 +1,9 @@
-"""Calls: collectives of one kind that the library is asked for at once, each of its own value.
+"""Calls: several collectives of one kind in one call of the library, each of its own value.
 
-In xm.all_reduce(op, [x, y]) x and y are reduced, each for itself, by one call: nothing is laid end to end. Every
-member stays a node: what it means, proves, transposes and rewrites to is that of a call of its own. The name in
-their labels makes them one call, of those that are alike in all else. It is made of what they compute, so the same
-values asked for together are the same call, whoever asks and in whatever order.
+xm.all_reduce(op, [x, y]) reduces x and y, each for itself, by one call: nothing is laid end to end. Every member
+stays a node: its meaning, proof, transpose and rewrites are those of a call of its own. A common name in their
+labels makes members one call, if they are alike in all else. The name is a hash of what they compute: the same
+values together are the same call in every strategy and in any order.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def make_call(
     label: Label = NO_LABEL,
     reduction: Reduction = Reduction.SUM,
 ) -> list[Node]:
-    """The collective of each operand, all by one call. Where only one is different, it has none to share."""
+    """Make the collective of each operand, all by one call; if all are equal, there is no call to share."""
     alone = replace(label, call="")
     made = [make_collective(kind, x, groups, alone, reduction) for x in operands]
     different = {bare(x).digest for x in made}
@@ -45,17 +45,17 @@ def make_call(
 
 
 def call_name(call: Sequence[Node]) -> str:
-    """`all_reduce`, or `all_reduce_coalesced` where one call does several."""
+    """`all_reduce`, or `all_reduce_coalesced` for several in one call."""
     return call[0].kind.value + (COALESCED_SUFFIX if len(call) > 1 else "")
 
 
 def bare(made: Node) -> Node:
-    """The collective that a constructor made: below the scale, where it moved one outwards."""
+    """The collective made by a constructor: below the scale, if the constructor moved one outwards."""
     return made.operands[0] if made.kind is Kind.SCALE else made
 
 
 def call_key(x: Node) -> object:
-    """Equal for collectives that one call does: of one name, and alike in kind, groups, reduction, graph, dtype."""
+    """Equal for collectives of one call: of one name, and alike in kind, groups, reduction, graph, dtype."""
     return (x.kind, x.attr, x.dtype) if x.label.call else x
 
 

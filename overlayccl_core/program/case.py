@@ -1,4 +1,4 @@
-"""A Case: one instance of a Problem, with an id that a person reads."""
+"""A Case: one instance of a Problem, with a readable id."""
 
 import hashlib
 import json
@@ -11,8 +11,8 @@ from overlayccl_core.program.kinds import FLOATS, DType
 
 ParameterValue = int | str | tuple[int, ...]
 
-DIGEST_BYTES = 3  # of the few Cases that have one readable name
-PROXY_NODE = 4  # ranks: with two, a rotation, an exchange and a swap would be one thing
+DIGEST_BYTES = 3  # for the few Cases that share a readable name
+PROXY_NODE = 4  # ranks: with two, rotation, exchange and swap would be the same
 PROXY_NODES = 2
 
 
@@ -20,11 +20,14 @@ PROXY_NODES = 2
 class Case:
     """A Problem's parameters at a world size.
 
-    `ranks` is N of the Problem; `groups` of them run at once, contiguous or (`strided`) a stride apart, so
-    ranks * groups is the deployment's world size. `ranks_per_node` counts ranks of ONE group: equal to `ranks`
-    means one tier. `uniform`: ranks compile what they run, and it is one graph for all of them, in which they
-    differ by nothing but what tables hold (the same Case otherwise: a deployment has either). `name` is the part of
-    the id that the Problem writes (`m8-l8-32KiB`); it need not tell all parameters.
+    Attributes:
+        ranks: N of the Problem.
+        ranks_per_node: Ranks of ONE group on a node; equal to `ranks`: one tier.
+        groups: Groups of ranks at once; ranks * groups is the deployment's world size.
+        strided: The ranks of a group are a stride apart, not contiguous.
+        uniform: Ranks compile what they run, one graph for all; they differ in the contents of tables only. Not
+            part of the id: a deployment has one kind.
+        name: The part of the id written by the Problem (`m8-l8-32KiB`); it need not tell all parameters.
     """
 
     problem: str
@@ -67,7 +70,7 @@ class Case:
         return f"{self.problem}/{size}-{self.name}-{self.dtype.short}"
 
     def told_apart(self) -> "Case":
-        """The same Case with a digest of all that it is in its name: `m8-l8-32KiB-5f0c3a`."""
+        """The same Case with a digest of its contents in its name: `m8-l8-32KiB-5f0c3a`."""
         told = json.dumps({**self.to_json(), "name": ""}, sort_keys=True).encode()
         digest = hashlib.blake2b(told, digest_size=DIGEST_BYTES).hexdigest()
         return replace(self, name=f"{self.name}-{digest}")
@@ -78,7 +81,7 @@ class Case:
 
     @property
     def stride(self) -> int:
-        """From a rank of one group to its next, among the deployment's ranks."""
+        """Distance between neighbouring ranks of a group, among the deployment's ranks."""
         return self.groups if self.strided else 1
 
     def members(self) -> tuple[tuple[int, ...], ...]:
@@ -88,7 +91,7 @@ class Case:
         return tuple(tuple(range(g * self.ranks, (g + 1) * self.ranks)) for g in range(self.groups))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads back."""
+        """Plain data for `from_json`."""
         return {
             "problem": self.problem,
             "ranks": self.ranks,
@@ -103,7 +106,7 @@ class Case:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Case":
-        """The Case that `to_json` wrote."""
+        """The Case written by `to_json`."""
         return cls(**{**data, "dtype": DType(data["dtype"]), "parameters": parameters(data["parameters"])})
 
 
@@ -113,10 +116,10 @@ def problem_of(case_id: str) -> str:
 
 
 def fewer_ranks(case: Case) -> dict[str, Any]:
-    """Ranks, tiers, groups and dtype for a small Case in a Case's place, as `catalog.case` takes them.
+    """Ranks, tiers, groups and dtype of a small stand-in for a Case, as `catalog.case` takes them.
 
-    Every tier that there is stays, of PROXY_NODE ranks on a node and PROXY_NODES nodes (PROXY_NODE of a rank
-    each where nodes have one rank), or as many as there are.
+    Every tier stays, with at most PROXY_NODE ranks on a node and PROXY_NODES nodes (PROXY_NODE nodes if a node has
+    one rank).
     """
     nodes = case.ranks // case.ranks_per_node
     each = min(case.ranks_per_node, PROXY_NODE)
@@ -132,12 +135,12 @@ def fewer_ranks(case: Case) -> dict[str, Any]:
 
 
 def parameters(values: Mapping[str, Any]) -> tuple[tuple[str, ParameterValue], ...]:
-    """A mapping as the sorted tuple that a Case holds."""
+    """A mapping as the sorted tuple of a Case."""
     return tuple(sorted((k, tuple(v) if isinstance(v, list | tuple) else v) for k, v in values.items()))
 
 
 def divisible(extent: int, ranks: int) -> int:
-    """The least that `ranks` divide and that is no less than `extent`."""
+    """The least multiple of `ranks` that is no less than `extent`."""
     return -(-extent // ranks) * ranks
 
 

@@ -1,4 +1,4 @@
-"""Which nodes belong together."""
+"""Disjoint sets of nodes (union-find)."""
 
 from collections.abc import Iterable
 
@@ -6,13 +6,13 @@ from overlayccl_core.program.nodes import Node
 
 
 class DisjointSets:
-    """Nodes, each in a set of its own until it is joined with others."""
+    """Nodes, each in a set of its own until joined with others."""
 
     def __init__(self, members: Iterable[Node]) -> None:
         self._parent = {x: x for x in members}
 
     def root(self, x: Node) -> Node:
-        """The one that stands for all of its set."""
+        """The representative of the set of x."""
         parent = self._parent
         while parent[x] is not x:
             parent[x] = parent[parent[x]]
@@ -20,5 +20,5 @@ class DisjointSets:
         return x
 
     def join(self, x: Node, y: Node) -> None:
-        """Make one set of theirs."""
+        """Join the sets of x and y."""
         self._parent[self.root(x)] = self.root(y)

@@ -1,9 +1,8 @@
-"""What tracing one strategy may take besides its own steps: values that are made, layouts that are worked out.
+"""The work allowed for tracing one strategy besides its own steps: making values, working out layouts.
 
-Fuel (scopes.py) counts what a source does, which is little where one call moves a million stretches of elements. So
-values and layouts pay here, where they are made, in runs of a layout: a unit is the work of one. Outside of tracing
-nobody pays. What a process has kept from before is paid for all the same, so a source ends at the same place
-everywhere.
+Fuel (scopes.py) counts a source's steps, but one call may move a million stretches of elements. So values and
+layouts pay here when they are made, in runs of a layout: a unit is the work of one run. Outside of tracing nothing
+pays. A result kept from an earlier trace is paid for all the same, so a source ends at the same place everywhere.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,15 +15,15 @@ from overlayccl_core.program.maps import Map
 
 MAX_EFFORT = 4_000_000
 PER_PORT = 4096  # more for each input and output: a model of many layers has longer strategies
-VALUE = 128  # what a value takes, whatever it is
-LAYOUT = 256  # what working out a layout takes, however simple
-OPERAND = 32  # what each operand of it takes
-READ_RUNS = 8  # so many runs of a layout that it reads take as much as one that is made
+VALUE = 128  # cost of a value, whatever it is
+LAYOUT = 256  # cost of working out a layout, however simple
+OPERAND = 32  # cost of each operand of a layout
+READ_RUNS = 8  # reading so many runs of a layout costs as much as making one
 
 
 @dataclass(slots=True)
 class _Left:
-    """What one trace has left. paid: layouts of plain values, each of which is worked out once."""
+    """The effort left to one trace. paid: layouts of plain values, each worked out once."""
 
     effort: int
     paid: set[bytes] = field(default_factory=set)
@@ -35,7 +34,7 @@ _active: ContextVar[_Left | None] = ContextVar("effort left", default=None)
 
 @contextmanager
 def allowed(ports: int) -> Iterator[None]:
-    """What is traced inside may take so much; ports: inputs and outputs of its Problem."""
+    """Set the effort for tracing inside this context; ports: number of inputs and outputs of its Problem."""
     token = _active.set(_Left(MAX_EFFORT + PER_PORT * ports))
     try:
         yield
@@ -44,7 +43,7 @@ def allowed(ports: int) -> Iterator[None]:
 
 
 def spend(effort: int) -> None:
-    """Take effort away, before it is made; Rejected when it is used up."""
+    """Take effort away before the work; Rejected when it is used up."""
     left = _active.get()
     if left is None:
         return
@@ -57,7 +56,7 @@ def spend(effort: int) -> None:
 
 
 def spend_on_layout(made: Map, operands: int, read: Sequence[Map]) -> None:
-    """The effort of a layout of some operands; read: those layouts among them that it reads through."""
+    """Pay for a layout of some operands; read: the layouts among them to read through."""
     left = _active.get()
     if left is None:
         return

@@ -1,6 +1,6 @@
-"""The facts that rewrites read: which ranks hold equal copies, and who reads what of a value.
+"""Facts for rewrites: the ranks with equal copies of a value, and the elements read by each of its users.
 
-A fact depends on the number of ranks, which a node does not know: it is kept on the node under that number.
+A fact depends on the number of ranks, unknown to a node: the node keeps it under that number.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def value_numbers(x: Node, ranks: int) -> Ints:
 
 
 def _numbered(x: Node, below: list[Ints], ranks: int) -> Ints:
-    """Number the different columns of what each rank's value is made of."""
+    """Number the ranks by everything their values are made of."""
     match x.kind:
         case Kind.INPUT:
             return np.zeros(ranks, np.int64) if x.attr.equal else np.arange(ranks)
@@ -66,9 +66,12 @@ def equal_in_groups(x: Node, groups: Groups) -> bool:
 
 
 def reads(program: Program, x: Node, users: dict[Node, list[Node]]) -> tuple[Ints, Ints, Ints] | None:
-    """(rank, start, length): the sorted, disjoint stretches of x that each rank reads; None if it may be all.
+    """Return the sorted, disjoint stretches (rank, start, length) of x read by each rank; None if it may be all.
 
-    What an output holds where it is not valid is read by nobody. users: program.users(), made once for many calls.
+    Nothing reads the invalid part of an output.
+
+    Args:
+        users: program.users(), made once for many calls.
     """
     if x in program.outputs.values() or not users[x] or any(u.kind is not Kind.VIEW for u in users[x]):
         return None
@@ -79,7 +82,7 @@ def reads(program: Program, x: Node, users: dict[Node, list[Node]]) -> tuple[Int
 
 
 def valid_of(program: Program, x: Node, users: dict[Node, list[Node]]) -> tuple[int, ...] | None:
-    """How many leading elements of x anybody wants, on each rank; None: all, as of what is no output."""
+    """Number of wanted leading elements of x on each rank; None: all, as of a value that is no output."""
     if users[x]:
         return None
     valid = [program.problem.outputs[port].valid for port, y in program.outputs.items() if y is x]
@@ -88,9 +91,10 @@ def valid_of(program: Program, x: Node, users: dict[Node, list[Node]]) -> tuple[
 
 
 def read_by(view: Node, x: Node, ranks: int, valid: tuple[int, ...] | None = None) -> tuple[Ints, Ints, Ints]:
-    """(rank, start, length): the sorted, disjoint stretches of its operand x that a view reads on each rank.
+    """Return the sorted, disjoint stretches (rank, start, length) of its operand x read by a view.
 
-    valid: how many leading elements of the view are wanted, on each rank (None: all).
+    Args:
+        valid: Number of wanted leading elements of the view on each rank (None: all).
     """
     base = sum(y.size for y in view.operands[: view.operands.index(x)])
     layout = view.map if valid is None else compose(leading(valid, view.size), view.map)

@@ -1,4 +1,4 @@
-"""Replica groups: a partition of the ranks into groups of equal size, with the arrays that readers need."""
+"""Replica groups: a partition of the ranks into groups of equal size, with arrays for its readers."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,8 @@ NO_ORDER = 0
 class Groups:
     """A partition of ranks 0..N-1 into groups of `size` members; blocks of a collective are in member order.
 
-    stride: from a member to the next, the same in all groups; NO_ORDER where there is no such number.
-
-    Made by `groups_of` only, which keeps one object per partition.
+    `stride`: from a member to the next, the same in all groups; NO_ORDER if there is no such number. Only
+    `groups_of` makes one, and keeps one object per partition.
     """
 
     __slots__ = ("array", "digest", "group", "members", "place", "ranks", "size", "stride")
@@ -64,7 +63,7 @@ def _interned(members: tuple[tuple[int, ...], ...], ranks: int) -> Groups:
 
 
 def groups_of(members: Iterable[Sequence[int]], ranks: int) -> Groups:
-    """The one Groups object with these members; Rejected if they are no partition into equal sizes."""
+    """Return the one Groups object of these members; Rejected if they are no partition into equal sizes."""
     return _interned(tuple(tuple(int(r) for r in g) for g in members), ranks)
 
 
@@ -75,22 +74,22 @@ def world(ranks: int) -> Groups:
 
 
 def contiguous(ranks: int, size: int) -> Groups:
-    """Groups of `size` ranks that follow one another."""
+    """Groups of `size` consecutive ranks."""
     return groups_of([range(k, k + size) for k in range(0, ranks, size)], ranks)
 
 
 def strided(ranks: int, stride: int) -> Groups:
-    """Every stride-th rank."""
+    """Groups of every stride-th rank."""
     return groups_of([range(k, ranks, stride) for k in range(stride)], ranks)
 
 
 @lru_cache(maxsize=64)
 def within_nodes(ranks: int, ranks_per_node: int) -> Groups:
-    """The ranks of each node."""
+    """A group for the ranks of each node."""
     return contiguous(ranks, ranks_per_node)
 
 
 @lru_cache(maxsize=64)
 def across_nodes(ranks: int, ranks_per_node: int) -> Groups:
-    """The ranks that have the same place in their nodes."""
+    """Groups of the ranks at the same place in their nodes."""
     return strided(ranks, ranks_per_node)

@@ -33,18 +33,18 @@ from overlayccl_core.program.ways import FOLDER, WaysOf, offers, reached, tree_o
 
 
 def load(source: str, fuel: Fuel | None = None, ways: WaysOf = ways_of) -> Scope:
-    """The names that a source defines; Rejected with the line if it is not in the language."""
+    """Return the scope with a source's names; Rejected with the line if it is not in the language."""
     return _loaded(source, fuel or Fuel(), ways, ())
 
 
 def _loaded(source: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Scope:
-    """files: of ways, that import each other down to the one that this source is of."""
+    """As `load`; files: the chain of importing files of ways, with this source's file last."""
     scope = Scope(fuel, None, 0, f"{FOLDER}/{files[-1]}.py" if files else "")
     scope.names.update(BUILTINS)
     try:
         statements = _kept(source, reached(source, ways))
     except Rejected:
-        statements = _compiled(source, ways)  # which says where
+        statements = _compiled(source, ways)  # raises with the line
     for statement, step in statements:
         if step is not None:
             step(scope)
@@ -62,12 +62,12 @@ _Statements = tuple[tuple[ast.stmt, Compiled | None], ...]
 
 @lru_cache(maxsize=64)
 def _kept(source: str, files: tuple[tuple[str, tuple[str, ...]], ...]) -> _Statements:
-    """The same source with the same ways is compiled once, however many Problems it is traced at."""
+    """Compile the same source with the same ways once, for all Problems."""
     return _compiled(source, dict(files).__getitem__)
 
 
 def _compiled(source: str, ways: WaysOf) -> _Statements:
-    """The statements of a source, with what each does to its scope; those that import ways are left to do."""
+    """The statements of a source, with the effect of each on its scope; imports of ways are left to do."""
     return tuple((statement, _top(statement)) for statement in tree_of(source, ways).body)
 
 
@@ -83,7 +83,7 @@ def _top(statement: ast.stmt) -> Compiled | None:
 
 
 def _ways(name: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Ways:
-    """A file of ways, with what a folder of one's own adds to it."""
+    """A file of ways, with the additions of your own folder."""
     if name in files:
         raise Rejected(f"ways import each other in a circle: {' -> '.join((*files, name))}")
     functions: dict[str, Function] = {}

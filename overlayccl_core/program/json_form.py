@@ -1,4 +1,4 @@
-"""A Program as JSON, which travels. Reading rebuilds it with the constructors and compares the digests."""
+"""A Program as portable JSON. Reading rebuilds it with the constructors and compares the digests."""
 
 import json
 from fractions import Fraction
@@ -24,7 +24,7 @@ _MEND = "another release wrote it, so write it again with this one"
 
 
 class InvalidProgram(ValueError):
-    """JSON that is not a Program, or not the one that its digests name."""
+    """JSON is no Program, or not the one named by its digests."""
 
 
 def dumps(program: Program) -> str:
@@ -33,7 +33,7 @@ def dumps(program: Program) -> str:
 
 
 def loads(text: str) -> Program:
-    """The Program of `dumps`; InvalidProgram if the text is anything else."""
+    """The Program of `dumps`; InvalidProgram for any other text."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -58,10 +58,11 @@ def to_json(program: Program) -> dict[str, Any]:
 
 
 def from_json(data: Any) -> Program:
-    """The Program that `to_json` wrote.
+    """Return the Program written by `to_json`.
 
-    Raises InvalidProgram, naming the place, if the data do not fit the schema, do not make a Program, or make
-    one with other digests.
+    Raises:
+        InvalidProgram: The data do not fit the schema, do not make a Program, or make one with other digests. The
+            message names the place.
     """
     if (written := _as_written(data)) is not None:
         return written
@@ -83,18 +84,18 @@ def from_json(data: Any) -> Program:
 
 
 def _as_written(data: Any) -> Program | None:
-    """The Program of which `to_json` gives just these data: the schema, ten times as dear, has no more to say."""
+    """The Program, if `to_json` gives exactly these data: then the schema, ten times as slow, adds nothing."""
     try:
         program = _rebuild(data)
         same = json.dumps(to_json(program), sort_keys=True) == json.dumps(data, sort_keys=True)
-    except Exception:  # whatever is wrong, the checks of `from_json` name it
+    except Exception:  # the checks of `from_json` name the error
         return None
     return program if same else None
 
 
 @lru_cache(maxsize=1)
 def _validator() -> Any:
-    import jsonschema  # who only writes Programs does without: it takes a third of the time of all imports
+    import jsonschema  # for reading only: it takes a third of the time of all imports
 
     return jsonschema.Draft202012Validator(json.loads(SCHEMA_PATH.read_text()))
 
@@ -217,7 +218,7 @@ def _node_from_json(
 
 
 def _map_from_json(fields: dict[str, Any]) -> Map:
-    """A Map whose runs are sorted, lie inside and start every row."""
+    """A checked Map: its runs are sorted, lie inside its rows and start every row."""
     rows, size = fields["rows"], fields["size"]
     check_runs(len(fields["keys"]))
     keys, sources = _integers(fields["keys"]), _integers(fields["sources"])

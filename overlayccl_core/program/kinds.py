@@ -1,4 +1,4 @@
-"""The closed sets that a Program is made of: operations, dtypes, placements, labels."""
+"""The closed sets of the Program: operations, dtypes, placements, labels."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ LONGEST_MESSAGE = 1000
 
 
 def printable(text: str) -> str:
-    """The text with what a terminal or a page would act on written out: escapes, marks of direction, surrogates.
+    """Write out the characters a terminal or a page would act on: escapes, marks of direction, surrogates.
 
     Ends of lines and tabs stay.
     """
@@ -18,9 +18,9 @@ def printable(text: str) -> str:
 
 
 class Rejected(ValueError):
-    """A strategy that is not a legal Program; the message says which rule, which value, and the mend.
+    """A strategy is no legal Program; the message names the rule, the value, and the mend.
 
-    `line` is the line of the strategy's source, where it is known.
+    `line` is the line of the strategy's source, if known.
     """
 
     line: int | None = None
@@ -39,14 +39,14 @@ class Rejected(ValueError):
 
 
 class NotApplicable(Exception):
-    """A strategy that says of itself that it has no meaning at this Case; the message is its reason."""
+    """A strategy declares itself without meaning at this Case; the message is its reason."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
 
 
 class Kind(StrEnum):
-    """What a node computes."""
+    """The operation of a node."""
 
     INPUT = "input"
     VIEW = "view"
@@ -70,11 +70,11 @@ COLLECTIVES = (
 )
 
 REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
-COALESCED = (Kind.ALL_REDUCE,)  # what one call of a library may do for several values
+COALESCED = (Kind.ALL_REDUCE,)  # kinds that one library call may do for several values
 
 
 class DType(StrEnum):
-    """Element types. INT64 is of ids: an input that is looked up by, never computed with, summed or cast."""
+    """Element types. INT64 is for ids: inputs to look up by, never to compute with, sum or cast."""
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
@@ -126,11 +126,12 @@ _CALL = re.compile(rf"([0-9a-f]{{{CALL_DIGITS}}})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What distinguishes two collectives that compute the same.
+    """A collective's label: collectives that differ only in their labels are different nodes.
 
-    `graph` is the compiled graph that it was traced in: empty before the strategy's first boundary, then `g1`,
-    `g2`, ... `call` is the call that it shares with others (calls.py), empty: it has one of its own. Collectives
-    that differ only here are different nodes; without it they are one.
+    Attributes:
+        graph: The compiled graph it was traced in: empty before the strategy's first boundary, then `g1`, `g2`,
+            ...
+        call: The call shared with others (calls.py); empty: a call of its own.
     """
 
     graph: str = ""

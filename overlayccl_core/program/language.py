@@ -1,8 +1,8 @@
-"""What authors write: the operations of the strategy language.
+"""The operations of the strategy language, as authors write them.
 
-A strategy is a function `(io, p)`: `io.read(name, *index)` gives a value, `io.write(name, *index, value)` takes
-one, `p` holds the Case's parameters. Sizes and tables are static; a table has one entry for all ranks or one
-row per rank. Everything that is out of range is Rejected where it is written, never clamped or wrapped.
+A strategy is a function `(io, p)`: `io.read(name, *index)` returns a value, `io.write(name, *index, value)` takes
+one, `p` holds the Case's parameters. Sizes and tables are static; a table has one entry for all ranks or one row
+per rank. Anything out of range is Rejected at the call, never clamped or wrapped.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,17 @@ GroupList = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """Which strategies a file offers and in which role: its last statement, read from the parsed tree.
+    """The strategies of a file and their roles: its last statement, read from the parsed tree.
 
-    developer: what practitioners write; of several the first that a deployment's library can call, the others are
-    known ways like any. single_graph: its collectives, not merged, no boundary between them, in the order that lets
-    independent ones be in flight together. hand_bundled: the obvious one-line change. Both are empty where there
-    is none. others: all that is listed besides. ways: pairs (file of ways, function (io, p, way)); each way of the
-    file is a strategy by its name (`program/ways.py`), and may have one of the roles.
+    Attributes:
+        developer: What practitioners write. Of several, the first that a deployment's library can call; the others
+            are ordinary known ways.
+        single_graph: The developer's collectives, unmerged, without boundaries, in an order that lets independent
+            ones be in flight together; empty: none.
+        hand_bundled: The obvious one-line change; empty: none.
+        others: All other listed strategies.
+        ways: Pairs (file of ways, function (io, p, way)). Each way of the file is a strategy of the same name
+            (`program/ways.py`) and may have one of the roles.
     """
 
     developer: str | tuple[str, ...]
@@ -44,7 +48,7 @@ class Library:
 
 
 def not_applicable(reason: str) -> NoReturn:
-    """Say that this strategy has no meaning at this Case (one tier only, say); it is listed with the reason."""
+    """Declare that this strategy has no meaning at this Case (one tier only, say); it is listed with the reason."""
     raise NotApplicable(reason)
 
 
@@ -163,14 +167,14 @@ def zeros(shape: Sequence[int], dtype: str = "float32") -> Value:
 
 
 def select(x: Value, mask: Sequence[int | bool]) -> Value:
-    """x on the ranks where mask[rank], zeros on the others (whatever stands there, NaN included)."""
+    """x on the ranks where mask[rank], zeros on the others (even in place of NaN)."""
     check_rows(len(mask), "select mask", whole=True)
     return Value(nodes.make_view([x.node], maps.on_ranks(mask, x.node.size)), x.shape)
 
 
 # --------------------------------------------------------------------------------------------- arithmetic
 def add(x: Value, y: Value) -> Value:
-    """x + y of one shape, or, in a Problem that is not linear, of (.., n) and (.., 1)."""
+    """x + y of one shape or, in a nonlinear Problem, of (.., n) and (.., 1)."""
     if not active().problem.linear:
         return _each("add", x, y)
     if x.shape != y.shape:
@@ -179,7 +183,7 @@ def add(x: Value, y: Value) -> Value:
 
 
 def sub(x: Value, y: Value) -> Value:
-    """x - y of one shape, or, in a Problem that is not linear, of (.., n) and (.., 1)."""
+    """x - y of one shape or, in a nonlinear Problem, of (.., n) and (.., 1)."""
     return add(x, scale(y, -1)) if active().problem.linear else _each("sub", x, y)
 
 
@@ -239,7 +243,7 @@ def reduce_max(x: Value, dim: int) -> Value:
 
 
 def pick(x: Value, ids: Value, first: PerRank) -> Value:
-    """x[.., ids[..] - first] of x (.., n), ids (..), 0 where that is no place; first: one int or one per rank."""
+    """x[.., ids[..] - first] of x (.., n), ids (..), or 0 if outside 0..n-1; first: one int or one per rank."""
     if x.shape[:-1] != ids.shape:
         raise Rejected(
             f"pick: the ids must have the shape {x.shape[:-1]}, one for each row (got {ids.shape})"
@@ -249,7 +253,7 @@ def pick(x: Value, ids: Value, first: PerRank) -> Value:
 
 
 def one_hot(ids: Value, first: PerRank, size: int, dtype: str = "float32") -> Value:
-    """(.., size): 1 at ids[..] - first, 0 elsewhere and where that is no place; first: one int, or one per rank."""
+    """(.., size): 1 at ids[..] - first, if in 0..size-1, and 0 elsewhere; first: one int or one per rank."""
     if size < 1:
         raise Rejected(f"one_hot: size must be at least 1 (got {size})")
     attr = RowAttr(name="one_hot", width=size, first=_ids_from(first, "one_hot"))
@@ -295,14 +299,14 @@ def reduce_scatter(x: Value, dim: int = 0, groups: GroupList | None = None) -> V
 
 
 def all_to_all(x: Value, dim: int = 0, groups: GroupList | None = None) -> Value:
-    """Block j of the axis goes to the group's member j; what arrives is joined along the same axis."""
+    """Send block j of the axis to the group's member j, and join the received blocks along the same axis."""
     members = _groups(groups)
     blocks = _blocks_first(x, dim, members.size)
     return _merge_front(Value(_issue(Kind.ALL_TO_ALL, blocks, members), blocks.shape), dim)
 
 
 def collective_permute(x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
-    """pairs: (source rank, destination rank), each rank at most once a side; who receives nothing holds zeros."""
+    """Send x by pairs (source, destination), each rank at most once a side; ranks without a source get zeros."""
     ranks = active().problem.ranks
     sources = [-1] * ranks
     sent = {int(a) for a, _ in pairs}
@@ -355,7 +359,7 @@ def _blocks_first(x: Value, dim: int, g: int) -> Value:
 
 
 def _each(name: str, *values: Value) -> Value:
-    """An operation on elements; a last axis of 1 counts for all elements of the other's."""
+    """An elementwise operation; a last axis of 1 counts for all elements of the other's."""
     shape = max((x.shape for x in values), key=prod)
     narrow = (*shape[:-1], 1)
     if any(x.shape not in (shape, narrow) for x in values):

@@ -1,4 +1,4 @@
-"""Reading which strategies a source offers, and in which role, from its parsed tree."""
+"""Read the strategies of a source and their roles from its parsed tree."""
 
 import ast
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from overlayccl_core.program.language import Library
 from overlayccl_core.program.ways import KEYWORD, offered, tree_of
 
 LIBRARY = "LIBRARY"
-BACKWARD = "BACKWARD"  # the library of a backward that is no transpose: of a Problem that is not linear
+BACKWARD = "BACKWARD"  # the library of a nonlinear Problem's backward, which is no transpose
 
 
 class Role(StrEnum):
-    """What a known way stands for in comparisons."""
+    """The role of a known way in comparisons."""
 
     DEVELOPER = "developer"
     SINGLE_GRAPH = "single_graph"
     HAND_BUNDLED = "hand_bundled"
-    DERIVED = "derived"  # of a way that is made of others: only the cheapest are timed
+    DERIVED = "derived"  # a way made of others: only the cheapest are timed
     OTHER = "other"
 
 
@@ -27,8 +27,10 @@ class Role(StrEnum):
 class StrategyLibrary:
     """The LIBRARY of one source.
 
-    functions: every public function in its order, listed or not; the ways that it offers come last. ways: these;
-    derived: those of them that are made of others.
+    Attributes:
+        functions: Every public function in its order, listed or not; offered ways come last.
+        ways: The offered ways.
+        derived: The offered ways that are made of others.
     """
 
     listed: Library
@@ -38,13 +40,13 @@ class StrategyLibrary:
 
     @property
     def developers(self) -> tuple[str, ...]:
-        """What practitioners write, the one that they prefer first."""
+        """What practitioners write, in order of preference."""
         listed = self.listed.developer
         return (listed,) if isinstance(listed, str) else listed
 
     @property
     def strategies(self) -> tuple[tuple[str, Role], ...]:
-        """(name, role) of every listed strategy, first the developers, of which a deployment takes one."""
+        """(name, role) of every listed strategy, developers first; a deployment takes one of these."""
         listed = self.listed
         named = [
             *((name, Role.DEVELOPER) for name in self.developers),
@@ -63,7 +65,11 @@ def functions_of(source: str) -> tuple[str, ...]:
 
 
 def read_library(source: str, name: str = LIBRARY) -> StrategyLibrary:
-    """The LIBRARY (or BACKWARD) of a source; Rejected with the line if it is missing, computed or names nothing."""
+    """Read the LIBRARY (or BACKWARD) of a source.
+
+    Raises:
+        Rejected: With the line, if it is missing or computed, or names no function.
+    """
     tree = tree_of(source)
     functions = _functions(tree)
     last = tree.body[-1] if tree.body else None

@@ -1,13 +1,13 @@
-"""Lowering: a Program as straight-line steps, in the order in which a module says them.
+"""Lowering: a Program as straight-line steps, in the order of the emitted module.
 
-One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them.
-Scales are applied where their values are born (scaling.py). Local values are made where they are first
-needed; a collective starts asynchronously and is waited for where its value is first used, at a boundary, or
-at the end. A sum of two whole values adds them as they are; other sums add up the parts of one buffer.
+One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them. Scales
+run at the birth of their values (scaling.py). A local value is made right before its first use. A collective
+starts asynchronously; the wait stands before the first use of its value, at a boundary, or at the end. A sum of
+two whole values adds them as they are; other sums add up the parts of one buffer.
 
-Where ranks compile what they run (a `uniform` Case), a graph is what reads what: the order in which a module says
-it is gone, and nothing is waited for but the end of a graph. So no step waits there, none has collectives in
-flight, and `run_order.as_run` says what runs together.
+If ranks compile what they run (a `uniform` Case), a graph keeps data dependence only, not the module's order, and
+nothing waits before the end of a graph. So no step waits there, none has collectives in flight, and
+`run_order.as_run` finds the calls that run together.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from overlayccl_core.program.view_plan import Layout, Piece, ViewPlan, view_plan
 
 
 class Action(StrEnum):
-    """What a step does."""
+    """The kind of a step."""
 
     READ = "read"
     COPY = "copy"
@@ -43,11 +43,15 @@ class Action(StrEnum):
 class Step:
     """One statement of the emitted module.
 
-    event: index of the Program's event that it serves. nodes: the values that it is of: one, none at a boundary;
-    a START or WAIT has all that one call gives. plan: how a view is made (COPY). addends: the two values that a SUM
-    adds, where they are in no buffer. in_flight: calls outstanding before the step. in_place: of the values those
-    that take over their operand's storage (a START copies the operands of the others first where the library
-    overwrites them). frees: values not needed afterwards.
+    Attributes:
+        event: Index of the Program's event behind the step.
+        nodes: The step's values: one, or none at a boundary; a START or WAIT has all values of its call.
+        plan: Plan of a view (COPY).
+        addends: The two values added by a SUM without a buffer.
+        in_flight: Calls outstanding before the step.
+        in_place: Values that take over their operand's storage. A START first copies the operands of its other
+            values, if the library overwrites operands.
+        frees: Values not needed afterwards.
     """
 
     action: Action
@@ -62,12 +66,12 @@ class Step:
 
     @property
     def node(self) -> Node | None:
-        """The value that it is of; of a call with several, the first."""
+        """The step's value; of a call with several, the first."""
         return self.nodes[0] if self.nodes else None
 
     @property
     def operands(self) -> tuple[Node, ...]:
-        """What its values are made of."""
+        """The operands of its values."""
         return _operands(self)
 
 
@@ -81,18 +85,17 @@ _LOCAL = {
 
 
 def lower(program: Program) -> tuple[Step, ...]:
-    """The steps of a Program (made once, kept with it)."""
+    """Return the steps of a Program (made once, kept with it)."""
     if "steps" not in program.facts:
         program.facts["steps"] = _lower(program)
     return program.facts["steps"]  # type: ignore[no-any-return]
 
 
 def overlaps(program: Program) -> bool:
-    """Whether a collective is in flight when an input is read, or while the model does what is left over.
+    """True if a collective is in flight when an input is read, or while the model does left-over work.
 
-    It can run beside what the model computes.
-
-    Never where ranks compile: what runs beside what is the compiler's choice, for all orders of calls the same.
+    Such a collective can run beside the model's computation. Always False if ranks compile: the compiler decides
+    what runs together, the same for all orders of calls.
     """
     return any(
         (step.action is Action.READ and step.in_flight) or lets_work(program.problem, step)
@@ -101,7 +104,7 @@ def overlaps(program: Program) -> bool:
 
 
 def lets_work(problem: Problem, step: Step) -> bool:
-    """Whether the model may do what is left over before this step: it waits for what was issued early."""
+    """True if the model may do left-over work before this step: the step waits for an early call."""
     return (
         step.action is Action.WAIT and problem.leaves_work and step.nodes[0].label.issue is IssueOrder.EARLY
     )
@@ -166,16 +169,16 @@ class _Lowering:
                 del self.pending[x]
 
     def wait_for_all(self) -> None:
-        for node in list(self.pending):  # some go with others of their call
+        for node in list(self.pending):  # one wait is for all values of its call
             self.wait_for(node)
 
     def use(self, node: Node) -> None:
-        """The node's value, made and waited for."""
+        """Make a node's value and wait for it."""
         self.make(node)
         self.wait_for(node)
 
     def make(self, node: Node) -> None:
-        """The node's value, made of collectives that have started, or one of them."""
+        """Make a node's value from started collectives; it may be one of them."""
         for x in topological([node], self.made):
             for y in x.operands:
                 self.wait_for(y)
@@ -183,7 +186,7 @@ class _Lowering:
             self.made.add(x)
 
     def start(self, call: Call) -> None:
-        """Start a call, whose values stay in flight."""
+        """Start a call; its values stay in flight (unless uniform)."""
         for x in call:
             for y in x.operands:
                 self.use(y)
@@ -199,7 +202,7 @@ _MAKES = (*LOCAL_ACTIONS, Action.START)
 
 
 def _without_joined(steps: list[_Draft]) -> list[_Draft]:
-    """The steps without the buffers that hold the two addends of one sum and are for nothing else."""
+    """The steps without buffers used only to hold the two addends of one sum."""
     uses = Counter(y for step in steps for y in (_operands(step) if step.action in _MAKES else step.nodes))
     sums = {step.nodes[0].operands[0]: step for step in steps if step.action is Action.SUM}
     kept = []
@@ -213,7 +216,7 @@ def _without_joined(steps: list[_Draft]) -> list[_Draft]:
 
 
 def _are_two_wholes(plan: ViewPlan | None) -> bool:
-    """Whether a view is two operands of one size, one behind the other."""
+    """True if a view is two whole operands of one size, one behind the other."""
     if plan is None or plan.layout is not Layout.PIECES or len(plan.sizes) != 2 or len(set(plan.sizes)) != 1:
         return False
     whole = tuple(Piece(operand, 0, plan.sizes[0]) for operand in range(2))
@@ -221,7 +224,7 @@ def _are_two_wholes(plan: ViewPlan | None) -> bool:
 
 
 def _with_storage(steps: list[_Draft], *, uniform: bool) -> tuple[Step, ...]:
-    """Fill in `in_place` and `frees`: what each value's storage allows."""
+    """Fill in `in_place` and `frees` from the storage of each value."""
     last = _last_uses(steps)
     frees: dict[int, list[Node]] = {}
     for x, i in last.items():
@@ -244,7 +247,7 @@ def _with_storage(steps: list[_Draft], *, uniform: bool) -> tuple[Step, ...]:
 
 
 def _last_uses(steps: list[_Draft]) -> dict[Node, int]:
-    """node -> the last step that names it."""
+    """node -> index of the last step naming it."""
     last: dict[Node, int] = {}
     for i, step in enumerate(steps):
         for x in step.nodes:
@@ -255,16 +258,16 @@ def _last_uses(steps: list[_Draft]) -> dict[Node, int]:
 
 
 class _Storage:
-    """Which values have a storage of their own that nobody else looks at."""
+    """Tracks the values with a storage of their own, shared with nothing else."""
 
     def __init__(self, last: dict[Node, int], *, uniform: bool) -> None:
         self.last = last
         self.uniform = uniform
-        self.owned: set[Node] = set()  # no alias of it is made and it is not written
-        self.in_use: dict[Node, Node] = {}  # collective in flight -> the operand that it reads
+        self.owned: set[Node] = set()  # values of own storage: no alias, not written
+        self.in_use: dict[Node, Node] = {}  # collective in flight -> its operand
 
     def takes_over(self, index: int, step: _Draft) -> tuple[Node, ...]:
-        """Note what a step does; those of its results that may live in their operand's storage."""
+        """Record a step; return its results that may live in their operand's storage."""
         in_place = []
         for x in step.nodes:
             if step.action is Action.SCALE or _overwrites(x, step.action):
@@ -285,7 +288,7 @@ class _Storage:
 
 
 def _overwrites(x: Node, action: Action) -> bool:
-    """True if the result may be left where the first operand was."""
+    """True if the result may replace the first operand in place."""
     if action is Action.ROWWISE:
         return x.row.operation.form is Form.EACH and x.operands[0].size == x.size
     return action is Action.START and x.kind is Kind.ALL_REDUCE

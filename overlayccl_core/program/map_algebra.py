@@ -1,4 +1,4 @@
-"""What is done with Maps: composition, cutting, inversion, folding of sums."""
+"""Operations on Maps: composition, cutting, inversion, folding of sums."""
 
 from typing import Literal
 
@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from overlayccl_core.program import effort
 from overlayccl_core.program.maps import ZERO, Ints, Map, check_runs, from_pieces, run_lengths
 
-_MOST_STRETCHES = 2**18  # of a sum that is narrowed: beyond, it costs more to find out than to add
+_MOST_STRETCHES = 2**18  # of a narrowed sum: beyond this, narrowing costs more than adding
 
 
 def ragged(counts: Ints) -> tuple[Ints, Ints]:
-    """(which, nth) of sum(counts) pieces: `counts[i]` pieces of each i, numbered from 0."""
+    """`(which, nth)` of sum(counts) pieces: `counts[i]` pieces of each i, numbered from 0."""
     which = np.repeat(np.arange(len(counts)), counts)
     return which, np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -39,9 +39,10 @@ def compose(outer: Map, inner: Map) -> Map:
 
 
 def split_sources(m: Map, boundaries: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Runs of m cut where a source crosses one of the sorted `boundaries`.
+    """Cut the runs of m at the sorted source `boundaries`.
 
-    Returns row, destination, source, length of every piece that is not ZERO.
+    Returns:
+        Row, destination, source, length of every piece other than ZERO.
     """
     live = m.sources >= 0
     keys, sources, lengths = m.keys[live], m.sources[live], m.lengths[live]
@@ -58,7 +59,7 @@ def split_sources(m: Map, boundaries: Ints) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def take_rows(m: Map, order: ArrayLike) -> Map:
-    """The map in which rank r does what rank order[r] did."""
+    """The map with row order[r] of m as its row r."""
     if m.rows == 1:
         return m
     chosen = np.asarray(order, np.int64)
@@ -70,10 +71,10 @@ def take_rows(m: Map, order: ArrayLike) -> Map:
 
 
 def union_of_intervals(row: Ints, start: Ints, length: Ints, span: int) -> tuple[Ints, Ints, Ints]:
-    """Sorted, disjoint (row, start, length) that cover the same positions, all below `span`."""
+    """Sorted, disjoint (row, start, length) covering the same positions, all below `span`."""
     if not len(row):
         return row, start, length
-    wide = span + 1  # so that the end of one row never touches the start of the next
+    wide = span + 1  # keeps the end of one row from touching the start of the next
     begin = row * wide + start
     order = np.argsort(begin, kind="stable")
     begin = begin[order]
@@ -84,7 +85,7 @@ def union_of_intervals(row: Ints, start: Ints, length: Ints, span: int) -> tuple
 
 
 def cut_at_multiples(start: Ints, length: Ints, block: int) -> tuple[Ints, Ints, Ints]:
-    """The same positions, cut at multiples of `block`: (which interval, start, length)."""
+    """The same positions, cut at multiples of `block`: (number of the interval, start, length)."""
     count = (start + length - 1) // block - start // block + 1
     pieces = int(count.sum())
     check_runs(pieces)
@@ -99,10 +100,11 @@ Folded = tuple[Literal["equal", "disjoint"], Map] | None
 
 
 def fold(m: Map, count: int) -> Folded:
-    """What the sum of the `count` blocks of a view is, if it is no real sum.
+    """Turn the sum of a view's `count` blocks into a layout, if it is no real sum.
 
-    ("equal", the map of one block), ("disjoint", the map of the sum, every element from at most one block),
-    or None.
+    Returns:
+        ("equal", the map of one block), ("disjoint", the map of the sum, every element from at most one block), or
+        None.
     """
     size = m.size // count
     live = m.sources >= 0
@@ -125,11 +127,12 @@ def fold(m: Map, count: int) -> Folded:
 
 
 def narrowed(m: Map, count: int) -> tuple[Map, int, Map] | None:
-    """The sum of the `count` blocks of a view where blocks are zeros in part: less to add, and the rest as it is.
+    """Narrow the sum of a view's `count` blocks to the elements with several terms; terms keep their order.
 
-    (a view of what has several terms on some rank, how many blocks that has, where the sum has what): the last one
-    reads [the sum of the first, what m reads]. Terms keep their order. None: everything is to be added, or it would
-    be too ragged.
+    Returns:
+        (map of the elements with several terms on some rank, its number of blocks, map of the result), or None if
+        everything is to be added or it would be too ragged. The last map reads [the sum of the first, m's
+        operands].
     """
     size, live = m.size // count, m.sources >= 0
     if live.all():
@@ -143,7 +146,7 @@ def narrowed(m: Map, count: int) -> tuple[Map, int, Map] | None:
     if int(stretches.sum()) > _MOST_STRETCHES:
         return None
     piece, nth = ragged(stretches)
-    at = first[piece] + nth  # the stretch between two cuts that each piece of a piece is
+    at = first[piece] + nth  # index of the stretch, between two cuts, of each part of a piece
     source, row, block = source[piece] + cuts[at] - low[piece], row[piece], block[piece]
     order = np.lexsort((block, at, row))
     at, source, row = at[order], source[order], row[order]
@@ -173,8 +176,8 @@ def narrowed(m: Map, count: int) -> tuple[Map, int, Map] | None:
 def inverse_layers(m: Map, base: int, size: int) -> list[Map]:
     """Maps from m's elements back to those of the operand at [base, base + size).
 
-    Element e of the operand that m reads k times appears in the first k layers, once in each; the transpose
-    of m is the sum of the layers.
+    An operand element read k times by m appears in the first k layers, once in each; the transpose of m is the sum
+    of the layers.
     """
     row, d, s, n = split_sources(m, np.array([base, base + size]))
     mine = (s >= base) & (s < base + size)

@@ -1,16 +1,15 @@
-"""Maps: where every element of a value comes from, on every rank.
+"""Maps: the source of every element of a value, on every rank.
 
 A layout operation only moves elements, so it is a function on flat element indices:
 
-    result[rank][i] = operands[rank][map[rank][i]]        (or 0 where the map says ZERO)
+    result[rank][i] = operands[rank][map[rank][i]]        (or 0 for ZERO)
 
-Such functions are shifts on long stretches, so a Map keeps runs, not elements: an activation of
-(1, 2048, 4096) cut in two is two runs. A run of row r that starts at destination d is stored under the key
-r * size + d; the runs of all ranks form ONE sorted array, so one `searchsorted` answers for all ranks.
-Sources index the operands laid end to end; a run may continue from one operand into the next, which is what
-makes a concatenation one run.
+Such functions are shifts on long stretches, so a Map keeps runs, not elements: an activation of (1, 2048, 4096)
+cut in two is two runs. A run of row r starting at destination d is stored under the key r * size + d; the runs of
+all ranks form ONE sorted array, so one `searchsorted` answers for all ranks. Sources index the operands laid end
+to end; a run may continue from one operand into the next, so a concatenation is one run.
 
-This file: the Map and the ways to build one. `map_algebra.py`: what is done with Maps.
+This file: the Map and the ways to build one. `map_algebra.py`: operations on Maps.
 """
 
 import hashlib
@@ -43,11 +42,13 @@ def check_runs(runs: int) -> None:
 
 
 class Map:
-    """rows: 1 (all ranks alike) or N. size: elements of the result on a rank.
+    """The source of every element of a value, on every rank, as maximal runs, with one row if all rows agree.
 
-    keys: int64[runs], row * size + first destination, sorted; every row starts a run at 0.
-    sources: int64[runs], first source index, or ZERO.
-    The constructor keeps the normal form: maximal runs, and one row where all rows agree.
+    Attributes:
+        rows: 1 (all ranks alike) or N.
+        size: Elements of the result on a rank.
+        keys: int64[runs], row * size + first destination, sorted; every row starts a run at 0.
+        sources: int64[runs], first source index, or ZERO.
     """
 
     __slots__ = ("_digest", "_row_digests", "keys", "rows", "size", "sources")
@@ -133,7 +134,7 @@ def run_lengths(keys: Ints, end: int) -> Ints:
 
 
 def _maximal_runs(rows: int, size: int, keys: Ints, sources: Ints) -> tuple[Ints, Ints]:
-    """Join neighbouring runs that continue one another inside a row."""
+    """Join neighbouring runs of a row if one continues the other."""
     if len(keys) <= 1:
         return keys, sources
     before, after = sources[:-1], sources[1:]
@@ -185,7 +186,7 @@ def window(starts: ArrayLike, length: int) -> Map:
 
 
 def on_ranks(mask: ArrayLike, size: int) -> Map:
-    """The operand itself on the ranks where `mask` holds, zeros on the others."""
+    """The operand itself on the ranks in `mask`, zeros on the others."""
     return leading(np.where(np.asarray(mask, bool), size, 0), size)
 
 
@@ -203,7 +204,7 @@ def from_table(table: ArrayLike) -> Map:
 
 
 def from_pieces(rows: int, size: int, keys: Ints, sources: Ints, lengths: Ints) -> Map:
-    """The map of disjoint pieces in any order; what no piece covers is ZERO."""
+    """The map of disjoint pieces in any order; uncovered elements are ZERO."""
     order = np.argsort(keys, kind="stable")
     keys, sources, lengths = keys[order], sources[order], lengths[order]
     gap_starts = np.concatenate([np.arange(rows) * size, keys + lengths])
@@ -244,7 +245,7 @@ def padded(before: tuple[int, ...], total: int, outer: int, extent: int, inner: 
 
 @lru_cache(maxsize=256)
 def permuted(shape: tuple[int, ...], order: tuple[int, ...]) -> Map:
-    """The axes of a tensor in another order; trailing axes that stay form the runs."""
+    """The axes of a tensor in another order; unmoved trailing axes form the runs."""
     lead = len(order)
     while lead > 0 and order[lead - 1] == lead - 1:
         lead -= 1

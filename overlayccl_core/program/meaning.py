@@ -1,7 +1,7 @@
-"""What a Program means: every value on all ranks at once, in NumPy, in any arithmetic of `arithmetics.py`.
+"""The meaning of a Program: every value on all ranks at once, in NumPy, in any arithmetic of `arithmetics.py`.
 
-A value is held once for each class of ranks that hold the same, so a gathered buffer takes 1/N of its size,
-and a group of equal members is evaluated once.
+A value is held once for each class of ranks with equal values, so a gathered buffer takes 1/N of its size, and a
+group of equal members is evaluated once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ Indices = NDArray[np.int64]
 
 
 class TooLarge(Exception):
-    """Not to be evaluated within the budget."""
+    """Evaluation does not fit the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """data[K, size]: the different values; row[N]: which of them each rank holds."""
+    """data[K, size]: the different values; row[N]: number of each rank's value."""
 
     data: Array
     row: Indices
@@ -45,10 +45,14 @@ class Held:
 def evaluate(
     outputs: Outputs, inputs: Mapping[Port, Array], arithmetic: Arithmetic, ranks: int
 ) -> tuple[dict[Port, Held], int]:
-    """(port -> what the ranks hold, largest bytes alive at once).
+    """Evaluate outputs on all ranks; a value is freed after its last use.
 
-    inputs: port -> [K, size] in the arithmetic's dtype, with K = ranks, or 1 if all hold the same. A value is
-    freed after its last use. Raises TooLarge before a value of more than MAX_HELD_BYTES is allocated.
+    Args:
+        inputs: port -> [K, size] in the arithmetic's dtype, with K = ranks, or 1 if all hold the same.
+    Returns:
+        (port -> values on the ranks, largest bytes alive at once).
+    Raises:
+        TooLarge: A value of more than MAX_HELD_BYTES would be allocated.
     """
     order = topological(outputs.values())
     last = {y: i for i, x in enumerate(order) for y in x.operands}
@@ -136,13 +140,13 @@ def _rowwise(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) 
 
 
 def _by(a: Held, holder: Indices) -> Array:
-    """The values of these ranks; one for all of them where there is one, and no copy where they are held so."""
+    """The values of these ranks: a single value for all stays single, and values in this order are not copied."""
     pick = a.row[holder]
     return a.data if len(a.data) == 1 or np.array_equal(pick, np.arange(len(a.data))) else a.data[pick]
 
 
 def _taken(operands: list[Array], rows: list[Indices], table: Indices) -> Array:
-    """Element table[r, i] of the operands' rows r laid end to end, 0 where it is ZERO."""
+    """Element table[r, i] of the operands' rows r laid end to end, 0 for ZERO."""
     if len(operands) == 1:
         joined, pick = operands[0], rows[0]
     else:
@@ -153,12 +157,12 @@ def _taken(operands: list[Array], rows: list[Indices], table: Indices) -> Array:
 
 
 def _combined(rows: list[Indices]) -> tuple[Indices, Indices]:
-    """Classes of ranks that agree in all rows: (class of each rank [N], a rank of each class)."""
+    """Classes of ranks equal in all rows: (class of each rank [N], a rank of each class)."""
     return classes(list(zip(*(row.tolist() for row in rows), strict=True)))
 
 
 def classes(keys: Sequence[tuple[int, ...]]) -> tuple[Indices, Indices]:
-    """(class of each of these, the first of each class). For few of them NumPy takes far longer than a dict."""
+    """(class of each key, the first of each class). For few keys NumPy takes far longer than a dict."""
     one: dict[tuple[int, ...], int] = {}
     for i, key in enumerate(keys):
         one.setdefault(key, i)
@@ -175,7 +179,7 @@ def _permute(x: Node, a: Held) -> Held:
 
 
 def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
-    """Groups whose members hold the same values are evaluated once."""
+    """Groups with equal members are evaluated once."""
     groups = x.groups
     g = groups.size
     members, group_class = _distinct_rows(a.row[groups.array])
@@ -198,6 +202,6 @@ def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
 
 
 def _distinct_rows(table: Indices) -> tuple[Indices, Indices]:
-    """(the different rows of a table, which of them each row is)."""
+    """(the different rows of a table, number of each row among them)."""
     which, one = classes([tuple(row) for row in table.tolist()])
     return table[one], which

@@ -9,14 +9,16 @@ from overlayccl_core.program.segments import Run, walk
 
 
 def peak_bytes(program: Program) -> int:
-    """Largest number of bytes that a Program's own values take at once on a rank.
+    """Return the largest number of bytes taken at once by a Program's own values on a rank.
 
     Inputs belong to the model and do not count; an output lives until the last segment that needs it has run;
-    aliases and values made in place take nothing. A collective that is started on a copy of its operand has
-    that copy as its result, and keeps its operand until it is waited for. What a step needs only while it runs
-    counts, what a library needs for itself does not. Where ranks compile it is the peak of the module's own order,
-    each collective done before the next step: nothing tells a compiler's.
-    Raises IllegalOrder for a Program that cannot be walked.
+    aliases and values made in place take nothing. A collective started on a copy of its operand has this copy as
+    its result, and keeps its operand until its wait. Scratch memory of a running step counts, a library's own
+    memory does not. If ranks compile, it is the peak of the module's own order, each collective done before the
+    next step: the compiler's peak is unknown.
+
+    Raises:
+        IllegalOrder: The Program cannot be walked.
     """
     steps = lower(program)
     base = _storage(steps)
@@ -46,13 +48,13 @@ def peak_bytes(program: Program) -> int:
 
 
 def _meanwhile(step: Step) -> int:
-    """Bytes that a step needs while it runs, besides operands and result."""
+    """Scratch bytes of a running step, besides operands and result."""
     x = step.node
     if step.plan is not None and step.plan.joins:  # several operands laid end to end first
         assert x is not None
         return sum(y.bytes for y in x.operands)
     if x is not None and step.action is Action.ROWWISE and x.row.operation.form is Form.ONE_HOT:
-        return x.size  # which elements are one, a byte each
+        return x.size  # a mask, one byte an element
     return 0
 
 
@@ -60,7 +62,7 @@ _USES_OPERANDS = (*LOCAL_ACTIONS, Action.START, Action.WAIT)
 
 
 def _storage(steps: tuple[Step, ...]) -> dict[Node, Node]:
-    """node -> the node whose storage it lives in."""
+    """node -> the node owning its storage."""
     base: dict[Node, Node] = {}
     for step in steps:
         for x in step.nodes:
@@ -77,7 +79,7 @@ def _aliased(step: Step) -> int:
 
 
 def _released(program: Program) -> dict[object, int]:
-    """output port -> index of the event after which its last segment has run."""
+    """output port -> index of the event that runs its last segment."""
     released: dict[object, int] = {}
     for index, event in walk(program):
         if isinstance(event, Run):

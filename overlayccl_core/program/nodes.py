@@ -1,4 +1,4 @@
-"""Values of a Program: interned nodes, made by constructors that ARE the normal form.
+"""Values of a Program: interned nodes. Their constructors ARE the normal form.
 
 A node is a flat value of `size` elements on every rank:
 
@@ -7,12 +7,12 @@ A node is a flat value of `size` elements on every rank:
     sum                 count * size elements -> their `count` blocks added; add(x, y) is the sum of a concat
     scale               times an exact ratio
     cast                another floating point type
-    rowwise             an operation of rowwise.py, for Problems that are not linear
+    rowwise             an operation of rowwise.py, for nonlinear Problems
     five collectives    over replica groups, blocks in member order; collective_permute: a source for each rank
 
-View of view composes, scales move outwards past linear operations and multiply, equal nodes are one object, a sum
-of equal or of disjoint blocks is no sum, and one of blocks that are zeros in part adds only where several are not.
-So two strategies that differ in layout only have one form.
+A view of a view composes. Scales move outwards past linear operations and multiply. Equal nodes are one object. A
+sum of equal or of disjoint blocks is no sum; a sum of blocks with zeros adds only elements with several terms. So
+two strategies differing in layout only have one form.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class InputAttr:
 
     @property
     def key(self) -> bytes:
-        """What enters the node's digest."""
+        """Bytes for the node's digest."""
         return repr((self.port, self.equal)).encode()
 
 
@@ -67,20 +67,20 @@ class CollectiveAttr:
 
     @property
     def key(self) -> bytes:
-        """What enters the node's digest."""
+        """Bytes for the node's digest."""
         return self.groups.digest + repr((*_label_key(self.label), self.reduction.value)).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermuteAttr:
-    """sources[r]: the rank that r receives from, or -1: zeros."""
+    """sources[r]: the rank that sends to r, or -1: r gets zeros."""
 
     sources: tuple[int, ...]
     label: Label
 
     @property
     def key(self) -> bytes:
-        """What enters the node's digest."""
+        """Bytes for the node's digest."""
         return repr((self.sources, _label_key(self.label))).encode()
 
 
@@ -130,7 +130,7 @@ class Node:
 
     @property
     def count(self) -> int:
-        """Number of blocks that a sum adds."""
+        """Number of blocks of a sum."""
         return self.attr  # type: ignore[no-any-return]
 
     @property
@@ -145,7 +145,7 @@ class Node:
 
     @property
     def groups(self) -> Groups:
-        """Replica groups of a collective that has them."""
+        """Replica groups of a collective other than collective_permute."""
         return self.attr.groups  # type: ignore[no-any-return]
 
     @property
@@ -198,7 +198,7 @@ def make_view(operands: Sequence[Node], map_: Map, dtype: DType = DType.FLOAT32)
         raise Rejected(f"one layout of {sorted({x.dtype.value for x in operands})}: cast to one dtype first")
     dtype = operands[0].dtype if operands else dtype
     operands, map_ = _of_no_views(operands, map_)
-    ratio, operands = _common_scale(operands)  # once more: what is not read was not scaled alike
+    ratio, operands = _common_scale(operands)  # once more: a dropped operand may have another scale
     if ratio != 1:
         return make_scale(make_view(operands, map_), ratio)
     if len(operands) == 1 and map_.is_identity(operands[0].size):
@@ -243,7 +243,7 @@ def make_cast(x: Node, dtype: DType) -> Node:
 
 
 def make_rowwise(attr: RowAttr, operands: Sequence[Node], dtype: DType | None = None) -> Node:
-    """An operation on rows; dtype: of the result of a one_hot. Rows of one element are reduced already."""
+    """An operation on rows; a reduction of one-element rows is its operand. dtype: result type of a one_hot."""
     dtypes = [x.dtype for x in operands]
     names_ids = attr.operation.form in (Form.PICK, Form.ONE_HOT)
     if names_ids and dtypes.pop() is not DType.INT64:
@@ -268,7 +268,7 @@ def make_collective(
 ) -> Node:
     """A collective over replica groups; blocks of the larger side are in member order.
 
-    One of a kind that shares no call has a call of its own, whatever its label says.
+    Only kinds in COALESCED share calls: for others the label's `call` is cleared.
     """
     if label.call and kind not in COALESCED:
         label = replace(label, call="")
@@ -283,7 +283,7 @@ def make_collective(
 
 
 def make_permute(x: Node, sources: Sequence[int], label: Label = NO_LABEL) -> Node:
-    """A collective_permute: rank r receives x of rank sources[r], or zeros where that is -1."""
+    """A collective_permute: rank r receives x of rank sources[r], or zeros for -1."""
     if x.kind is Kind.SCALE:
         return make_scale(make_permute(x.operands[0], sources, label), x.ratio)
     attr = PermuteAttr(sources=tuple(int(s) for s in sources), label=label)
@@ -312,7 +312,7 @@ def rebuild(node: Node, operands: Sequence[Node]) -> Node:
 
 
 def verbatim(node: Node, operands: Sequence[Node]) -> Node:
-    """The same operation on other operands of the same sizes, as it stands: what runs need not be normal."""
+    """The same operation on other operands of the same sizes, as it stands: lowered nodes need no normal form."""
     key = (
         node.attr.key
         if node.is_collective or node.kind is Kind.ROWWISE
@@ -331,7 +331,7 @@ def relabel(node: Node, operand: Node, label: Label) -> Node:
 
 
 def _of_no_views(operands: Sequence[Node], map_: Map) -> tuple[list[Node], Map]:
-    """The view as one of what its operands view, in order of use."""
+    """The same view, read from the operands of its operands' views, in order of use."""
     below = [x.operands if x.kind is Kind.VIEW else (x,) for x in operands]
     leaves = list(dict.fromkeys(leaf for viewed in below for leaf in viewed))
     number = {leaf: i for i, leaf in enumerate(leaves)}
@@ -354,7 +354,7 @@ def _common_scale(operands: Sequence[Node]) -> tuple[Fraction | int, Sequence[No
 
 # ------------------------------------------------------------------------------------------- graph walks
 def topological(roots: Iterable[Node], known: "set[Node] | Mapping[Node, Any]" = frozenset()) -> list[Node]:  # type: ignore[assignment]
-    """All nodes below the roots, operands first; not those in `known`, nor what only they use."""
+    """All nodes below the roots, operands first, except nodes in `known` and those used only by them."""
     order: list[Node] = []
     seen: set[Node] = set()
     stack = [x for x in reversed(list(roots)) if x not in known]

@@ -1,14 +1,15 @@
-"""How far values may be off: the class of a Program's numerics, and what each class is allowed.
+"""Tolerances: the class of a Program's numerics, and the error allowed in each class.
 
 exact       every output element is one input element (times a power of two), or the same terms in the same
-            operations as in the reference: the same bits for all finite data, -0 among them. Scales that come back
-            are left out by the normal form and do not run. A power of two that runs rounds nothing within the
-            range that the gate allows; beyond the range of a dtype it may
+            operations as in the reference: the same bits for all finite data, -0 among them. The normal form leaves
+            out scales that cancel, so they do not run. A power of two that runs rounds nothing within the range
+            allowed by the gate; beyond the range of a dtype it may
 reordered   sums in the output's own dtype or wider, in another order
 lossy       a sum, a scale or a cast in a narrower dtype than the output's, or in 16 bits
 
-An error is the rms of the difference over the rms of what is right. The equivalence gate holds a Program's error
-against float64 to its tolerance; the selftest of a deployed module holds the chosen calls to it against the plain.
+An error is the rms of the difference over the rms of the right values. The equivalence gate holds a Program's
+error against float64 to its tolerance; the selftest of a deployed module holds the chosen calls to it against the
+plain.
 """
 
 from collections.abc import Iterable
@@ -20,9 +21,7 @@ from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.program import Program
 
 REORDERED_TOLERANCE = 1e-5  # a sum of 224 unit normals in float32 has 2.7e-7
-NONLINEAR_TOLERANCE = (
-    1e-9  # in float64, of every element: what is a constant near ln V is off by 1e-3 and more
-)
+NONLINEAR_TOLERANCE = 1e-9  # in float64, of every element: a constant near ln V is off by 1e-3 and more
 LOSSY_TOLERANCE = 3e-2  # the same sum hop by hop in bfloat16 has 1.8e-2
 
 
@@ -35,7 +34,7 @@ class NumericsClass(StrEnum):
 
 
 def rounds(x: Node) -> bool:
-    """True for arithmetic whose result may be rounded."""
+    """True for arithmetic with a result that may be rounded."""
     if x.kind is Kind.SCALE:
         return not is_power_of_two(x.ratio)
     if x.kind is Kind.ROWWISE:
@@ -56,7 +55,7 @@ def loses(outputs: Iterable[Node]) -> bool:
 
 
 def tolerance(numerics: str, *programs: Program) -> float:
-    """How far values may be off of Programs that are held against each other, one of which is of that class."""
+    """Return the error allowed between compared Programs, one of which is of this class."""
     if numerics == NumericsClass.LOSSY or any(loses(p.outputs.values()) for p in programs):
         return LOSSY_TOLERANCE
     return REORDERED_TOLERANCE if any(rounds(x) for p in programs for x in p.nodes) else 0.0

@@ -15,9 +15,10 @@ MAX_INTEGER = 1 << INTEGER_BITS
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How an operator is written, what it computes, and for what operands it is refused before it does.
+    """An operator's symbol and function, and the operands refused before it runs.
 
-    refusal: (a, b) -> why not, or None. Without it `1 << 10**9` would be computed first.
+    Attributes:
+        refusal: (a, b) -> why not, or None. Without it `1 << 10**9` would be computed first.
     """
 
     symbol: str
@@ -72,7 +73,7 @@ _FOR_VALUES = {
 
 
 def computed(o: Operator, a: int, b: int) -> int:
-    """The operator on two integers; Rejected if the result is none, or is too large."""
+    """Apply an operator to two integers; Rejected if the result is undefined or too large."""
     if why := o.refusal(a, b):
         raise Rejected(f"{a} {o.symbol} {b}: {why}")
     result: int = o.apply(a, b)
@@ -82,12 +83,12 @@ def computed(o: Operator, a: int, b: int) -> int:
 
 
 def is_small(integer: int) -> bool:
-    """True for the integers that the language has."""
+    """True for integers within the language's range."""
     return -MAX_INTEGER < integer < MAX_INTEGER
 
 
 def not_integers(symbol: str, *operands: Any) -> Rejected:
-    """The error of an operator on what are no integers, with the word that a value has instead."""
+    """Return the error of an operator on operands other than integers, with the word for values instead."""
     kinds = f" {symbol} ".join(map(kind_of, operands)) if len(operands) > 1 else symbol + kind_of(*operands)
     if any(isinstance(x, Value) for x in operands):
         word = _FOR_VALUES.get(symbol, "a value's elements are floating point numbers")
@@ -106,6 +107,6 @@ _KINDS = {
 
 
 def kind_of(x: Any) -> str:
-    """What an author would call the type of x."""
+    """The author's word for the type of x."""
     name = type(x).__name__
     return _KINDS.get(name, name.lower())

@@ -1,4 +1,4 @@
-"""How many bytes a collective moves, counted exactly."""
+"""Bytes moved by a collective, counted exactly."""
 
 from functools import lru_cache
 
@@ -11,17 +11,17 @@ from overlayccl_core.program.nodes import Node
 
 
 def payload_bytes(node: Node) -> int:
-    """Bytes of a collective on one rank, at its larger side: what all_gather returns, what the others take."""
+    """Bytes of a collective on one rank, at its larger side: all_gather's result, the others' operand."""
     return node.bytes if node.kind is Kind.ALL_GATHER else node.operands[0].bytes
 
 
 def group_size(node: Node) -> int:
-    """Ranks that take part in one group of a collective; all of them in a collective_permute."""
+    """Ranks in one group of a collective; all of them for a collective_permute."""
     return len(node.sources) if node.kind is Kind.COLLECTIVE_PERMUTE else node.groups.size
 
 
 def wire_bytes(node: Node) -> float:
-    """Bytes that the busiest rank must send at least.
+    """Least bytes sent by the busiest rank.
 
     The lower bounds of Chan, Heimlich, Purkayastha and van de Geijn, Collective communication: theory, practice
     and experience (2007), section 3: 2 (g - 1) / g of the payload for all_reduce, (g - 1) / g for the others.
@@ -34,10 +34,10 @@ def wire_bytes(node: Node) -> float:
 
 
 def node_bytes(node: Node, ranks_per_node: int) -> float:
-    """Bytes that leave the busiest node, which its ranks share a network card for.
+    """Bytes leaving the busiest node; its ranks share a network card.
 
-    Exact for what goes from rank to rank: all_to_all and collective_permute. Of the others as if each rank of a
-    group that spans nodes sent all of its `wire_bytes` to another node, as a ring of ranks in another order would.
+    Exact for messages from rank to rank: all_to_all and collective_permute. For the others, as if each rank of a
+    group across nodes sent all of its `wire_bytes` to another node, as a ring of ranks in another order would.
     """
     if node.kind is Kind.COLLECTIVE_PERMUTE:
         return float(_leaving(node.sources, ranks_per_node) * node.bytes)
@@ -49,7 +49,7 @@ def node_bytes(node: Node, ranks_per_node: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _leaving(sources: tuple[int, ...], ranks_per_node: int) -> int:
-    """Most messages of a permute that leave one node."""
+    """Most messages of a permute leaving one node."""
     source = np.array(sources)
     leaves = (source >= 0) & (source // ranks_per_node != np.arange(source.size) // ranks_per_node)
     return int(np.bincount(source[leaves] // ranks_per_node, minlength=1).max())
@@ -57,7 +57,7 @@ def _leaving(sources: tuple[int, ...], ranks_per_node: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _members_elsewhere(groups: Groups, ranks_per_node: int) -> NDArray[np.int64]:
-    """int64[nodes, ranks a node]: of every rank's group, how many are on other nodes than it is."""
+    """int64[nodes, ranks a node]: for every rank, the members of its group on other nodes."""
     node_of = np.arange(groups.ranks) // ranks_per_node
     others = node_of[groups.array[groups.group]] != node_of[:, None]
     elsewhere: NDArray[np.int64] = others.sum(axis=1).reshape(-1, ranks_per_node)

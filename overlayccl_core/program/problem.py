@@ -1,4 +1,4 @@
-"""A Problem at a Case: what the ranks must compute together, and the model's own work around it."""
+"""A Problem at a Case: the computation of all ranks together, and the model's own work around it."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from overlayccl_core.program.nodes import Node, Port, make_input
 
 
 class Direction(StrEnum):
-    """Which pass of the training step a Problem belongs to."""
+    """The pass of the training step."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -25,11 +25,13 @@ class Direction(StrEnum):
 class PortSpec:
     """One input or output as one rank sees it.
 
-    `placement` says what the ranks' values mean together, `cotangent` the same of their gradients;
-    `valid`: how many leading elements mean anything, on each rank (0: none); None, also where all are given: all.
-    `within`: the smallest and the largest value that an element may have (None: any); ids need it, and a float may
-    be -inf beside, which is padding. `saved`: an output that nobody but the backward reads, which has an input of
-    the same name.
+    Attributes:
+        placement: What the ranks' values mean together.
+        cotangent: The same of their gradients.
+        valid: Number of meaningful leading elements on each rank (0: none); None: all (full counts become None).
+        within: Smallest and largest value of an element (None: any). Ids need it. A float may also be -inf, as
+            padding.
+        saved: An output read by the backward only, as an input of the same name.
     """
 
     shape: tuple[int, ...]
@@ -62,11 +64,10 @@ class PortSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The model's own work: runs when `needs` (outputs) are written and `after` (segments) have run; then its
-    `gives` (inputs) exist.
+    """The model's own work: it runs when `needs` (outputs) are written and `after` (segments) have run.
 
-    What needs and gives nothing is left over: nobody waits for it, so it runs while a call is in flight where a
-    Program lets it, and else before the next segment.
+    Then its `gives` (inputs) exist. A segment that needs and gives nothing is left over: nothing waits for it, so
+    it runs while a call is in flight if the Program lets it, and otherwise before the next segment.
     """
 
     name: Port
@@ -77,10 +78,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Inputs that a Problem is tried on: port -> [ranks, or 1 where all hold the same; elements].
+    """Inputs for a trial of a Problem.
 
-    `label`: in words, what kind of data an element of an output comes from. sizes: output -> what errors of its
-    elements are compared with where these are smaller (default: 1).
+    Attributes:
+        inputs: port -> [ranks, elements], or [1, elements] if all ranks hold the same.
+        label: In words, the kind of data behind an element of an output.
+        sizes: output -> sizes of its elements (default: 1). An error is relative to the larger of element and
+            size.
     """
 
     inputs: Mapping[Port, NDArray[Any]]
@@ -90,10 +94,11 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
-    """What a Program treats alike of its data (gates/alike.py).
+    """The data treated alike by a Program (gates/alike.py).
 
-    parts: int64[parts], one number for all that are computed in one way, from 0 on. evenly: in one way no part is
-    told from another, and no named thing from another of its rank.
+    Attributes:
+        parts: int64[parts], numbers from 0 on, equal for parts computed in one way.
+        evenly: The parts computed in one way are interchangeable, and so are the named things of a rank.
     """
 
     parts: NDArray[np.int64]
@@ -102,16 +107,20 @@ class Alike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nonlinear:
-    """What a Problem brings that is not linear: no rule derives its backward, or data that tells right from wrong.
+    """The backward and the test data of a nonlinear Problem; no rule derives them.
 
-    draws(random, hostile, alike): what it is tried on; not hostile: the friendliest data only. TooLarge where it
-    cannot try all that a Program treats apart. parts: port -> how many rows it has, of parts that mean the same
-    (tokens). named: ports with an element in a row for each thing that ids name (words), split over the ranks in
-    order; -inf there is padding. Without these nothing is known to be alike. means: an output -> the one of `parts`
-    whose mean it is, as a sum that is scaled; every other is of `parts`. backward: its Problem, whose inputs are
-    ports of the forward by their own names and cotangents of outputs (`d_` before the name). backward_reference:
-    the plainest right strategy of that. wrong_saved(inputs, saved): what a forward may not save (port -> [ranks,
-    elements]), in a sentence; empty where every backward takes it.
+    Attributes:
+        draws: draws(random, hostile, alike) gives the trial inputs; not hostile: the friendliest data only. Raises
+            TooLarge if it cannot try everything that a Program treats apart.
+        parts: port -> number of its rows, one for each of many parts of equal meaning (tokens).
+        named: Ports with an element in a row for each thing named by ids (words), split over the ranks in order;
+            -inf there is padding. Without `parts` and `named` nothing is known to be alike.
+        means: output -> the port of `parts` whose mean it is, as a scaled sum; every other output is in `parts`.
+        backward: The backward Problem. Its inputs are ports of the forward under their own names and cotangents of
+            outputs (`d_` before the name).
+        backward_reference: The plainest correct strategy of the backward.
+        wrong_saved: wrong_saved(inputs, saved), both port -> [ranks, elements], says in a sentence what a forward
+            may not save; empty if every backward takes it.
     """
 
     draws: Callable[[np.random.Generator, bool, Alike | None], Iterable[Draw]]
@@ -125,11 +134,13 @@ class Nonlinear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What must be computed at one Case: ports, segments, and the parameters that a strategy sees as `p`.
+    """A computation of all ranks at one Case: ports, segments, and the parameters of a strategy's `p`.
 
-    `linear`: only linear operations may solve it (which is what makes the modular proof complete). `nonlinear`:
-    what one that is not linear brings instead; a Problem that was read from a file has it not. `arguments`: what a
-    Case fixes, a script may have otherwise, and no tensor shows, by name: integers of each rank, as many of all.
+    Attributes:
+        linear: Only linear operations may solve it, so the modular proof is complete.
+        nonlinear: Backward and test data of a nonlinear Problem; None for one read from a file.
+        arguments: name -> integers of each rank, equally many for all. The Case fixes them, a script may have
+            others, and no tensor shows them.
     """
 
     case: Case
@@ -186,15 +197,15 @@ class Problem:
 
     @property
     def leaves_work(self) -> bool:
-        """Whether some segments are left over, to be done while a call is in flight."""
+        """True if some segments are left over, to run while a call is in flight."""
         return any(not (s.needs or s.gives) for s in self.segments)
 
     def giver(self, port: Port) -> Segment | None:
-        """The segment that gives an input; None: it exists from the start."""
+        """The segment that gives an input; None: the input exists from the start."""
         return self._giver.get(port)
 
     def input_node(self, port: Port) -> Node:
-        """The node of an input; Rejected if there is none of that name."""
+        """The node of an input; Rejected if the port is unknown."""
         node = self._nodes.get(port)
         if node is None:
             if port not in self.inputs:
@@ -206,7 +217,7 @@ class Problem:
 
 
 def of_every_problem(case: Case) -> dict[str, ParameterValue]:
-    """The parameters that a strategy may rely on, whatever it solves: p.world_size, p.ranks_per_node, p.dtype."""
+    """The parameters of every Problem: p.world_size, p.ranks_per_node, p.dtype."""
     return {"world_size": case.ranks, "ranks_per_node": case.ranks_per_node, "dtype": case.dtype.value}
 
 
@@ -216,7 +227,7 @@ def port_text(port: Port) -> str:
 
 
 def no_such(what: str, port: Port, known: Mapping[Port, PortSpec]) -> Rejected:
-    """The message for a port that is none of the known inputs or outputs: the nearest one, and what there are."""
+    """Return the error for an unknown input or output, naming the nearest port and the known ones."""
     names = [port_text(p) for p in known]
     close = difflib.get_close_matches(port_text(port), names, n=1)
     hint = f"did you mean {close[0]}? " if close else ""

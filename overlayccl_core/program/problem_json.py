@@ -10,7 +10,7 @@ from overlayccl_core.program.problem import Direction, PortSpec, Problem, Segmen
 
 
 def problem_to_json(problem: Problem) -> dict[str, Any]:
-    """Plain data that `problem_from_json` reads back."""
+    """Plain data for `problem_from_json`."""
     return {
         "case": problem.case.to_json(),
         "direction": problem.direction.value,
@@ -32,7 +32,11 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
 
 
 def problem_from_json(data: dict[str, Any]) -> Problem:
-    """The Problem that `problem_to_json` wrote; ValueError if its parts do not fit together."""
+    """Return the Problem written by `problem_to_json`.
+
+    Raises:
+        ValueError: Its parts do not fit together.
+    """
     return Problem(
         case=Case.from_json(data["case"]),
         direction=Direction(data["direction"]),

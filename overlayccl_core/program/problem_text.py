@@ -1,4 +1,4 @@
-"""Ports and segments of a Problem as lines that a person, or a language model, reads."""
+"""Ports and segments of a Problem as lines for people and language models."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,12 @@ MOST_SEGMENTS = 8  # written out; the rest is counted
 
 
 def ports_text(ports: Mapping[Port, PortSpec]) -> str:
-    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports; those that mean something in part say so."""
+    """partial[0..7, 0..7] of (1, 64, 128), for every family of ports; ports valid in part say so."""
     return ", ".join(families(ports))
 
 
 def families(ports: Mapping[Port, PortSpec], *, full: bool = False) -> list[str]:
-    """A text for each name of a port. full: with dtype, and what the ranks' values mean together."""
+    """A text for each name of a port. full: with dtype, and the meaning of the ranks' values together."""
     by_name: dict[str, list[Port]] = {}
     for port in ports:
         by_name.setdefault(str(port[0]), []).append(port)
@@ -23,7 +23,7 @@ def families(ports: Mapping[Port, PortSpec], *, full: bool = False) -> list[str]
 
 
 def segments_text(segments: tuple[Segment, ...]) -> list[str]:
-    """A line for each of the first segments: what it needs and what it gives."""
+    """A line for each of the first segments, with its needs and gives."""
     lines = [_segment(segment) for segment in segments[:MOST_SEGMENTS]]
     more = len(segments) - len(lines)
     return [*lines, f"... ({len(segments)} in all)"] if more else lines

@@ -21,7 +21,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A call starts: of one collective, or of several that are one call."""
+    """A call starts, of one or several collectives."""
 
     call: Call
 
@@ -45,9 +45,11 @@ BOUNDARY = Boundary()
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A strategy at one Case. Its parts are checked: each input read at most once, before anything computed
-    from it is issued or written; each call issued once, before anything computed from it, and none of its
-    collectives from another; each output written exactly once, in the declared size and dtype.
+    """A strategy at one Case, checked.
+
+    Each input is read at most once, before anything computed from it is issued or written. Each call is issued
+    once, before anything computed from it, and none of its collectives is computed from another of them. Each
+    output is written exactly once, in the declared size and dtype.
 
     `facts` holds memoised analyses (steps, prices). Two Programs are the same if their digests are.
     """
@@ -65,28 +67,28 @@ class Program:
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """Every node that an output or an issued collective needs, operands first, in order of first use."""
+        """Every node below an output or an issued collective, operands first, in order of first use."""
         return topological(x for e in self.events for x in _roots(e))
 
     @cached_property
     def calls(self) -> list[Call]:
-        """The calls in the order in which they are issued."""
+        """The calls in order of issue."""
         return [e.call for e in self.events if isinstance(e, Issue)]
 
     @cached_property
     def collectives(self) -> list[Node]:
-        """The collectives in the order in which they are issued."""
+        """The collectives in order of issue."""
         return [x for call in self.calls for x in call]
 
     @cached_property
     def starts_early(self) -> bool:
-        """Whether a collective starts before all inputs are read."""
+        """True if a collective starts before all inputs are read."""
         kinds = [type(event) for event in self.events]
         return Issue in kinds and Read in kinds[kinds.index(Issue) :]
 
     @cached_property
     def digest(self) -> str:
-        """Identity with the schedule: what a proof, a price and a stamp are of."""
+        """Identity with the schedule; proofs, prices and stamps refer to it."""
         h = hashlib.blake2b(self._contract, digest_size=12)
         for event in self.events:
             match event:
@@ -110,11 +112,11 @@ class Program:
 
     @property
     def _contract(self) -> bytes:
-        """The Case and direction that the Program is of."""
+        """The Program's Case and direction."""
         return f"{self.problem.case.id};{self.problem.direction.value};".encode()
 
     def users(self) -> dict[Node, list[Node]]:
-        """node -> the nodes that read it."""
+        """node -> the nodes reading it."""
         users: dict[Node, list[Node]] = {x: [] for x in self.nodes}
         for x in self.nodes:
             for y in dict.fromkeys(x.operands):
@@ -123,7 +125,7 @@ class Program:
 
 
 def _roots(event: Event) -> Call:
-    """The nodes that an event is of."""
+    """The nodes of an event."""
     match event:
         case Issue(call):
             return call
@@ -161,7 +163,7 @@ def _checked_outputs(problem: Problem, events: tuple[Event, ...]) -> Outputs:
 
 
 def _check_issued(call: Call, read: set[Port], known: set[Node], issued: set[object]) -> None:
-    """One call, which starts once, when all that it takes is known."""
+    """Check a call: one call, issued once, with known operands."""
     keys = {call_key(x) for x in call}
     if len(keys) != 1 or not all(x.is_collective for x in call):
         raise Rejected(
@@ -176,7 +178,7 @@ def _check_issued(call: Call, read: set[Port], known: set[Node], issued: set[obj
 
 
 def _check_known(node: Node, read: set[Port], known: set[Node], issued: set[object]) -> None:
-    """Everything below `node` that is an input must have been read, and every collective been issued."""
+    """Check everything below `node`: inputs have been read, collectives issued."""
     for x in topological([node], known):
         if x.kind is Kind.INPUT and x.port not in read:
             raise Rejected(f"{node} uses {port_text(x.port)} before it is read: read it first")

@@ -1,4 +1,4 @@
-"""What a strategy handles while it is traced (values with shapes, its io), and the recorder of its events."""
+"""The objects of a trace: values with shapes, the strategy's io, and the recorder of its events."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ MAX_AXES = 32  # of a value
 
 
 class Value:
-    """What a strategy handles: a node with a logical shape."""
+    """A strategy's value: a node with a logical shape."""
 
     __slots__ = ("node", "shape")
 
@@ -44,7 +44,7 @@ class IO:
         self._recorder = recorder
 
     def read(self, name: str, *index: int) -> Value:
-        """The value of an input, which may be read once."""
+        """Read an input, once."""
         problem = self._recorder.problem
         port: Port = (name, *index)
         node = problem.input_node(port)
@@ -52,7 +52,7 @@ class IO:
         return Value(node, problem.inputs[port].shape)
 
     def write(self, name: str, *index_and_value: int | Value) -> None:
-        """Give an output its value, which must be done once."""
+        """Give an output its value, once."""
         value = index_and_value[-1] if index_and_value else None
         port: Port = (name, *(i for i in index_and_value[:-1] if not isinstance(i, Value)))
         if not isinstance(value, Value) or len(port) != len(index_and_value):
@@ -81,12 +81,12 @@ class Recorder:
         self.events.append(Read(port))
 
     def issue(self, made: Node) -> Node:
-        """Record the Issue of a collective that a constructor made (it may stand below a scale)."""
+        """Record the Issue of a collective, as its constructor made it (it may stand below a scale)."""
         self.issue_call([made])
         return made
 
     def issue_call(self, made: Sequence[Node]) -> None:
-        """Record the Issue of collectives that are one call, each as a constructor made it."""
+        """Record the Issue of several collectives in one call, each as its constructor made it."""
         call = tuple(dict.fromkeys(map(bare, made)))
         if not self._issued.issuperset(call):
             self._issued.update(call)
@@ -94,7 +94,7 @@ class Recorder:
 
     @property
     def label(self) -> Label:
-        """The label of the graph that is being traced."""
+        """The label of the current graph."""
         return Label(graph=f"g{self._graph}") if self._graph else NO_LABEL
 
     def boundary(self) -> None:
@@ -109,7 +109,7 @@ class Recorder:
 
 
 def check_axes(shape: Sequence[int]) -> None:
-    """Rejected for a shape of too many axes, before anything is computed of it."""
+    """Raise Rejected for a shape of too many axes, before anything is computed of it."""
     if len(shape) > MAX_AXES:
         raise Rejected(f"a shape of {len(shape)} axes (limit {MAX_AXES}): reshape to fewer")
 
@@ -118,7 +118,7 @@ _active: ContextVar[Recorder] = ContextVar("active recorder")
 
 
 def active() -> Recorder:
-    """The recorder of the strategy that is being traced."""
+    """The recorder of the current trace."""
     try:
         return _active.get()
     except LookupError:
@@ -138,7 +138,7 @@ def recording(problem: Problem) -> Iterator[Recorder]:
 
 
 def dtype_of(name: object) -> DType:
-    """A dtype by name; Rejected for anything that is not floating point."""
+    """A dtype by name; Rejected unless it is floating point."""
     if name not in FLOATS:
         raise Rejected(f"dtype must be one of {[d.value for d in FLOATS]} (got {name!r})")
     return DType(name)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The same Program for another Problem whose ports mean the same."""
+"""A Program at another Problem with ports of the same meaning."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,11 @@ from overlayccl_core.program.program import Boundary, Event, Issue, Program, Rea
 
 
 def ports_in_order(source: Problem, target: Problem) -> dict[Port, Port]:
-    """Pair the ports of two Problems by their order; ValueError if numbers, shapes or dtypes differ."""
+    """Pair the ports of two Problems by their order.
+
+    Raises:
+        ValueError: Numbers, shapes or dtypes differ.
+    """
     pairs: dict[Port, Port] = {}
     for here, there in ((source.inputs, target.inputs), (source.outputs, target.outputs)):
         if len(here) != len(there):

@@ -1,8 +1,8 @@
-"""Operations on rows, which a Problem that is not linear needs: one entry of OPERATIONS is one operation.
+"""Operations on rows, for nonlinear Problems: one entry of OPERATIONS is one operation.
 
-A value is rows of `width` elements. An operand is wide (whole rows) or narrow (one element for each row, which
-counts for all elements of that row), and so is the result. Where all are equally large, the width is 1. What an
-operation computes, how it is printed and what it costs stands here and nowhere else.
+A value is rows of `width` elements. Operands and results are wide (whole rows) or narrow (one element for each
+row, counting for all its elements). If all are equally large, the width is 1. An operation's meaning, its printed
+form and its cost stand here and nowhere else.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ Array = NDArray[Any]
 
 
 class Form(StrEnum):
-    """What an operation makes of its operands."""
+    """How an operation turns operands into its result."""
 
     EACH = "each"  # elements by elements; as large as the largest operand
     REDUCE = "reduce"  # one element of each row of the first operand
-    PICK = "pick"  # that element of each row of the first operand that an id names, 0 where it names none
+    PICK = "pick"  # from each row of the first operand the element named by an id, 0 if it names none
     ONE_HOT = "one_hot"  # for each id a row with 1 at its place, 0 elsewhere
 
 
@@ -31,13 +31,17 @@ class Form(StrEnum):
 class Operation:
     """One entry of the table.
 
-    meaning: of arrays [K, rows, width or 1], the same of the result; in place of ids PICK and ONE_HOT take where
-    they are in the rows, int64 [K, rows, 1], and the width. torch: an expression with the operands in braces;
-    empty: the function of torch (or of emit/runtime/layout.py) that has the operation's name. text: the same for
-    people. reduction: the one by which the results of a row's parts make that of the row; None: there is none, and
-    only whole rows will do. rounds: the result may be rounded. counted_as: the local operation of the cost model
-    that handles as many bytes. commutes: of swapped operands the same bits (of a maximum not: -0 and +0 are equal).
-    linear: in its operands, taken together.
+    Attributes:
+        meaning: Function of arrays [K, rows, width or 1] to one of these. In place of ids, PICK and ONE_HOT take
+            their places in the rows, int64 [K, rows, 1], and the width.
+        torch: An expression with the operands in braces; empty: the function of torch (or of
+            emit/runtime/layout.py) of the operation's name.
+        text: The same for people.
+        reduction: Combines the results of a row's parts into that of the row; None: only whole rows will do.
+        rounds: The result may be rounded.
+        counted_as: The cost model's local operation that handles as many bytes.
+        commutes: Swapped operands give the same bits (not for a maximum: -0 and +0 are equal).
+        linear: In its operands, taken together.
     """
 
     form: Form
@@ -70,7 +74,7 @@ def _each(operands: int, meaning: Callable[..., Array], text: str, **more: bool)
 
 
 def summed_in(dtype: Any) -> Any:
-    """What a rank adds elements of a dtype in before it rounds once: torch adds 16 bits in float32."""
+    """Dtype of a rank's sum before it is rounded once: torch adds 16 bits in float32."""
     return np.float32 if dtype.itemsize == 2 else dtype
 
 
@@ -116,9 +120,10 @@ OPERATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowAttr:
-    """Which operation, on rows of how many elements.
+    """An operation, and the width of its rows.
 
-    first: the id of the first element of a row, one for all ranks or one for each; empty without ids.
+    Attributes:
+        first: Id of the first element of a row, one for all ranks or one for each; empty without ids.
     """
 
     name: str
@@ -127,7 +132,7 @@ class RowAttr:
 
     @property
     def key(self) -> bytes:
-        """What enters the node's digest."""
+        """Bytes for the node's digest."""
         return repr((self.name, self.width, self.first)).encode()
 
     @property
@@ -136,7 +141,11 @@ class RowAttr:
         return OPERATIONS[self.name]
 
     def size(self, sizes: Sequence[int]) -> int:
-        """Elements of the result for operands of these sizes. ValueError: the rule that they break."""
+        """Return the elements of the result for operands of these sizes.
+
+        Raises:
+            ValueError: The sizes break the operation's rule.
+        """
         form, width = self.operation.form, self.width
         if len(sizes) != self.operation.operands:
             raise ValueError(f"{self.name} takes {self.operation.operands} operands (got {len(sizes)})")
@@ -156,9 +165,10 @@ class RowAttr:
         return rows
 
     def evaluate(self, operands: Sequence[Array], first: Array, dtype: Any) -> Array:
-        """[K, size] of operands [K or 1, size]; first: int64 [K], the id of a row's first element.
+        """Evaluate operands [K or 1, size] to [K, size]; a NaN stays one, without a warning: comparisons find it.
 
-        What is no number is one in the result, too, without a warning: whoever compares finds it.
+        Args:
+            first: int64 [K], the id of a row's first element.
         """
         rows = self.rows(operands)
         with np.errstate(all="ignore"):
@@ -175,7 +185,7 @@ class RowAttr:
         return [x.reshape(len(x), -1, self.width if w else 1) for x, w in zip(operands, wide, strict=True)]
 
     def wide(self, sizes: Sequence[int]) -> list[bool]:
-        """Which of the operands are whole rows."""
+        """For each operand: True if it is whole rows."""
         if self.operation.form is Form.EACH:
             return [n == max(sizes) for n in sizes]
         return [i == 0 and self.operation.form is not Form.ONE_HOT for i in range(len(sizes))]

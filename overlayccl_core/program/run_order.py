@@ -1,4 +1,4 @@
-"""The order in which a Program's steps run, as far as the Program tells it: what costs are counted from."""
+"""The run order of a Program's steps, as far as the Program tells it: the basis of its cost."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,12 +14,12 @@ _Place = tuple[int, float, bool]  # graph, depth, behind the collectives of that
 
 
 def as_run(program: Program) -> tuple[Step, ...]:
-    """The steps of a Program in the order in which they run (made once, kept with it).
+    """Return the steps of a Program in the order in which they run (made once, kept with it).
 
-    A library that is called runs them as the module says. Of a graph that is compiled only depths are known: how
-    many collectives are on the longest path to a value from the graph's beginning. Those of one depth are in flight
-    together, the largest first; what is made of them comes before the collectives of the next depth. So Programs
-    whose graphs are the same have the same order, however their modules say them.
+    A called library runs them as the module says. A compiled graph tells depths only: the number of collectives on
+    the longest path from the graph's beginning to a value. Collectives of one depth are in flight together, the
+    largest first; values made of them come before the collectives of the next depth. So Programs with the same
+    graphs have the same order, however their modules say them.
     """
     if not program.problem.case.uniform:
         return lower(program)
@@ -40,7 +40,7 @@ def _by_depth(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def _placed(steps: tuple[Step, ...]) -> Iterator[tuple[_Place, Step]]:
     graph = 0
-    depths: dict[Node, int] = {}  # of what this graph has made
+    depths: dict[Node, int] = {}  # of the values of this graph
     for step in steps:
         if not step.nodes:
             yield (graph, inf, True), step

@@ -1,9 +1,9 @@
-"""Where scales run: on the value that is born, once, instead of on each of its parts.
+"""Placement of scales: once on a new value, instead of on each of its parts.
 
-The normal form moves scales outwards, so one buffer of averaged gradients reads as a scale of every slice. If all
-that is made of a value y, through layouts only, is scaled by one ratio, then y itself is scaled as soon as it is
-there (in place, mostly) and its parts are plain layouts. An all_gather whose result is all scaled gathers scaled
-shares. Both give the same bits: layouts and gathers move elements, and every element is scaled once either way.
+The normal form moves scales outwards, so one buffer of averaged gradients reads as a scale of every slice. If
+everything made of a value y, through layouts only, is scaled by one ratio, then y itself is scaled at its birth
+(in place, mostly), and its parts are plain layouts. An all_gather with a scaled result gathers scaled shares. Both
+give the same bits: layouts and gathers move elements, and every element is scaled once either way.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _BORN = (Kind.SUM, Kind.CAST, Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCAT
 
 
 def scaled_at_birth(program: Program) -> Iterable[Event]:
-    """The events of a Program over nodes as they run; equal values, not in normal form."""
+    """Return the events of a Program over nodes as they run: equal values, not in normal form."""
     ratios = _born_scaled(program)
     if not ratios:
         return program.events
@@ -38,7 +38,7 @@ def _with_node(event: Event, runs: "_Rewriting") -> Event:
 
 
 def _born_scaled(program: Program) -> dict[Node, Fraction]:
-    """node -> the one ratio by which all that is made of it is scaled."""
+    """node -> the one ratio of all scales that its uses end in."""
     scales = [x for x in program.nodes if x.kind is Kind.SCALE]
     if not scales:
         return {}
@@ -59,7 +59,7 @@ def _born_scaled(program: Program) -> dict[Node, Fraction]:
 
 
 def _scaled_parts(y: Node, users: dict[Node, list[Node]], written: set[Node]) -> list[Node] | None:
-    """The scales that all uses of y end in; None if some use is no scale of a layout of y."""
+    """The scales at the ends of all uses of y; None if some use is no scale of a layout of y."""
     if y in written:
         return None
     parts: list[Node] = []
@@ -77,15 +77,15 @@ def _scaled_parts(y: Node, users: dict[Node, list[Node]], written: set[Node]) ->
 
 
 class _Rewriting:
-    """Nodes as they run. `new[x]` is x itself, or what its scales read; `value(x)` holds x's own value."""
+    """Nodes as they run. `new[x]`: the form of x as it is made; `value(x)`: the node read by its users."""
 
     def __init__(self, ratios: dict[Node, Fraction]) -> None:
         self.ratios = ratios
         self.new: dict[Node, Node] = {}
-        self.scaled: set[Node] = set()  # those whose new form holds the scaled value
+        self.scaled: set[Node] = set()  # nodes that are read in scaled form
 
     def node(self, x: Node) -> None:
-        """Make the new form of x, whose operands have theirs."""
+        """Make the new form of x, after those of its operands."""
         operands = [self.value(y) for y in x.operands]
         from_scaled = any(y in self.scaled for y in x.operands)
         if x.kind is Kind.SCALE and from_scaled:
@@ -97,10 +97,10 @@ class _Rewriting:
             self.scaled.add(x)
 
     def value(self, x: Node) -> Node:
-        """What a user of x reads: scaled at birth where that is so."""
+        """The node read by users of x: scaled at birth if x has a ratio."""
         made = self.new[x]
         return make_scale(made, self.ratios[x]) if x in self.ratios and not self._arrives_scaled(x) else made
 
     def _arrives_scaled(self, x: Node) -> bool:
-        """True if x is gathered from shares that are scaled already."""
+        """True if x is gathered from scaled shares."""
         return any(y in self.scaled for y in x.operands)

@@ -1,4 +1,4 @@
-"""Rebuild the events of a Program from what it computes: collectives by depth, reads late, writes early."""
+"""Rebuild the events of a Program from its outputs: collectives by depth, reads late, writes early."""
 
 from collections.abc import Iterable
 
@@ -11,12 +11,11 @@ from overlayccl_core.program.segments import Depths, readiness
 
 
 def schedule(problem: Problem, outputs: Outputs) -> Program:
-    """A legal Program that writes `outputs`.
+    """Return a legal Program with these outputs.
 
-    Sorting by depth through the segments is always a legal order; calls of one depth come in the order in which
-    the model gives all that they are made of. Those labelled `early` are issued first, and nothing is written
-    that needs one of them before all of them are in flight. A boundary stands between collectives of different
-    graphs.
+    Order by depth through the segments is always legal. Calls of one depth follow the order in which the model
+    gives their inputs. Calls labelled `early` are issued first, and an output that needs one of them is written
+    after all of them are in flight. A boundary stands between collectives of different graphs.
     """
     depths = Depths(problem, outputs)
     order = topological(outputs.values())
@@ -49,8 +48,10 @@ def schedule(problem: Problem, outputs: Outputs) -> Program:
 
 
 def _in_order_of_need(problem: Problem, outputs: Outputs) -> list[Port]:
-    """The outputs in their own order, but each after those that its inputs' segments need: between two writes
-    that wait for the same collectives nothing else says which comes first."""
+    """The outputs in their own order, each after those needed by its inputs' segments.
+
+    Nothing else orders two writes that wait for the same collectives.
+    """
     segments = {s.name: s for s in problem.segments}
     givers = _givers(problem, outputs)
     order: dict[Port, None] = {}
@@ -68,7 +69,7 @@ def _in_order_of_need(problem: Problem, outputs: Outputs) -> list[Port]:
 
 
 def _givers(problem: Problem, outputs: Outputs) -> dict[Node, tuple[Port, ...]]:
-    """node -> the segments that give its inputs, in order of first use; shared by nodes of one operand."""
+    """node -> the segments giving its inputs, in order of first use; shared by nodes of one operand."""
     givers: dict[Node, tuple[Port, ...]] = {}
     for x in topological(outputs.values()):
         if x.kind is Kind.INPUT:
@@ -100,7 +101,7 @@ def _late(x: Node) -> bool:
 
 
 def _with_reads_and_boundaries(events: Iterable[Issue | Write]) -> list[Event]:
-    """Each read right before the first event that uses it, a boundary where the graph changes."""
+    """Add each read right before its first use, and a boundary at each change of graph."""
     out: list[Event] = []
     seen: set[Node] = set()
     graph: str | None = None

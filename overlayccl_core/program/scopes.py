@@ -1,4 +1,4 @@
-"""What the interpreter of the strategy language runs on: fuel, scopes, functions, the few builtins."""
+"""Runtime of the strategy language's interpreter: fuel, scopes, functions, the few builtins."""
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
@@ -12,19 +12,17 @@ from overlayccl_core.program.source_check import levels, size
 
 MAX_STEPS = 4_000_000
 MAX_ITEMS = 4_000_000  # made in lists, tuples and texts, in all
-MAX_NESTING = 250  # levels of syntax of all functions that are being called: the interpreter recurses by them
+MAX_NESTING = 250  # levels of syntax of all functions on the call stack: the interpreter recurses by them
 MAX_NESTED_LISTS = 32
-STEPS_PER_OPERATION, STEPS_PER_COMPARISON = 2, 3  # a step is about what it takes to go round a loop
-STEPS_PER_CALL = 8  # of a function of the source, which takes about as long as so many operations
-PIECES_PER_STEP = (
-    16  # of syntax in what a loop repeats, or a function: a long body costs more than a short one
-)
+STEPS_PER_OPERATION, STEPS_PER_COMPARISON = 2, 3  # a step is about one round of a loop
+STEPS_PER_CALL = 8  # of a function of the source: it takes about as long as so many operations
+PIECES_PER_STEP = 16  # of syntax in the body of a loop or function: a long body costs more than a short one
 
 Compiled = Callable[["Scope"], Any]
 
 
 class Fuel:
-    """What a source may spend: steps and made items."""
+    """The budget of a source: steps and made items."""
 
     __slots__ = ("items", "steps")
 
@@ -46,8 +44,11 @@ class Fuel:
             raise Rejected(f"the strategy makes more than {MAX_ITEMS} list items: build smaller tables")
 
     def weigh(self, value: Any, level: int = 1) -> None:
-        """Pay for all that hangs below a value, however often it is shared: what compares or copies it sees
-        every one. Rejected if its lists nest too deeply."""
+        """Pay for everything below a value, however often shared: comparing or copying it sees every one.
+
+        Raises:
+            Rejected: Its lists nest too deeply.
+        """
         if isinstance(value, list | tuple | range | str):
             if level > MAX_NESTED_LISTS:
                 raise Rejected(f"lists nest deeper than {MAX_NESTED_LISTS}: join them with +")
@@ -59,9 +60,11 @@ class Fuel:
 
 
 class Scope:
-    """Names of one call or comprehension; `nesting`: levels of syntax of the functions that are being called.
+    """Names of one call or comprehension.
 
-    file: of ways, to which lines belong; empty for the source that is traced.
+    Attributes:
+        nesting: Levels of syntax of the functions on the call stack.
+        file: File of ways containing the lines; empty for the traced source.
     """
 
     __slots__ = ("file", "fuel", "names", "nesting", "parent")
@@ -74,7 +77,7 @@ class Scope:
         self.nesting = nesting
 
     def find(self, name: str) -> Any:
-        """The value of a name; Rejected if there is none."""
+        """The value of a name; Rejected if unknown."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
@@ -96,12 +99,12 @@ _INSTEAD_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a strategy sees as `p`."""
+    """A strategy's `p`."""
 
     values: dict[str, Any]
 
     def get(self, name: str) -> Any:
-        """One parameter; Rejected naming those there are."""
+        """One parameter; Rejected, naming the known ones, if unknown."""
         if name not in self.values:
             raise Rejected(f"no parameter p.{name}: there are {', '.join(sorted(self.values))}")
         return self.values[name]
@@ -115,7 +118,7 @@ class Ways:
     functions: dict[str, "Function"]
 
     def get(self, name: str) -> "Function":
-        """One of its ways; Rejected naming those there are."""
+        """One of its ways; Rejected, naming the known ones, if unknown."""
         if name not in self.functions:
             raise Rejected(f"no way {self.name}.{name}: there are {', '.join(sorted(self.functions))}")
         return self.functions[name]
@@ -129,13 +132,13 @@ class Return(Exception):
 
 
 def steps_of(*nodes: ast.AST) -> int:
-    """Steps of fuel for running these nodes once, besides those that they spend themselves."""
+    """Steps of fuel for running these nodes once, besides the steps they spend themselves."""
     return size(*nodes) // PIECES_PER_STEP
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A function of the source as it is compiled: once, however often it is defined."""
+    """A compiled function of the source: compiled once, however often it is defined."""
 
     names: tuple[str, ...]
     body: Compiled
@@ -153,7 +156,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """A function of the source, and where it was defined."""
+    """A function of the source, with its defining scope."""
 
     code: Code
     scope: Scope
@@ -184,7 +187,7 @@ class Function:
 
 
 def sequence(value: Any) -> Any:
-    """The value, which must have items."""
+    """The value, if it has items; else Rejected."""
     if isinstance(value, list | tuple | range | str):
         return value
     if isinstance(value, Value):
@@ -193,7 +196,7 @@ def sequence(value: Any) -> Any:
 
 
 def iterable(value: Any, node: ast.expr) -> Iterable[Any]:
-    """The value, which must have items; an error names the line."""
+    """The value, if it has items; else Rejected with the line."""
     try:
         return sequence(value)  # type: ignore[no-any-return]
     except Rejected as error:
@@ -209,7 +212,7 @@ def items_of(scope: Scope, value: Any) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """One of Python's functions, on integers and on sequences that were paid for."""
+    """One of Python's functions, on integers and on paid sequences."""
 
     function: Callable[..., Any]
 
@@ -231,7 +234,7 @@ class Builtin:
 
 
 def _key(function: Any, caller: Scope) -> Callable[[Any], Any]:
-    """What sorted, min and max order items by; each call is paid for, and all that is compared."""
+    """The key function of sorted, min and max; pay for each call and for everything compared."""
     if not isinstance(function, Function | Builtin):
         raise Rejected(f"key must be a function (got {kind_of(function)}): lambda r: ... is one")
 

@@ -1,10 +1,10 @@
-"""Order: the model's own work between collectives, and what it allows.
+"""Order: the model's own work between collectives, and the orders it allows.
 
 A Segment runs when the outputs it needs are written and the segments before it have run; then its inputs exist.
-This partial order is the only source of legality: a Program is legal iff its events can be walked. The same
-order gives each collective a depth in time, counted through the segments: two collectives of equal depth can
-never wait for each other, so they may always be merged. And it gives each node a readiness: how far the model has
-come when all that the node is made of exists, whatever the schedule.
+This partial order is the only source of legality: a Program is legal iff its events can be walked. It also gives
+each collective a depth in time, counted through the segments: two collectives of equal depth can never wait for
+each other, so they may always be merged. And it gives each node a readiness: the model's progress when everything
+below the node exists, whatever the schedule.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ from overlayccl_core.program.nodes import Node, Port, topological
 from overlayccl_core.program.problem import Problem, Segment, port_text
 from overlayccl_core.program.program import Event, Program, Read, Write
 
-FROM_THE_START = -1  # readiness of what no segment gives
+FROM_THE_START = -1  # readiness without a segment below
 
 
 class IllegalOrder(Rejected):
-    """A Program that waits for itself through the model; names the segment and the missing output."""
+    """A Program waits for itself through the model; names the segment and the missing output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,14 @@ class Run:
 
 
 def walk(program: Program) -> list[tuple[int, Event | Run]]:
-    """The events with a Run put in where the step runs a segment: (index of the event, event or Run).
+    """Put a Run into the events for every segment.
 
-    A segment runs when its product is read, or as soon as all it needs is written. Raises IllegalOrder naming
-    the segment and the output that is missing.
+    A segment runs when its product is read, or as soon as all it needs is written.
+
+    Returns:
+        (index of the event, event or Run), in order.
+    Raises:
+        IllegalOrder: Names the segment and its missing output.
     """
     state = _Walk(program.problem)
     for index, event in enumerate(program.events):
@@ -63,7 +67,7 @@ class _Walk:
                 self.waiting.setdefault(port, []).append(segment)
 
     def run(self, segment: Segment, why: str) -> None:
-        """Run a segment, and first what it comes after."""
+        """Run a segment, after all segments before it."""
         todo = [segment]
         while todo:
             s = todo[-1]
@@ -86,7 +90,7 @@ class _Walk:
         self.timeline.append((self.index, Run(segment)))
 
     def run_ready(self, port: Port) -> None:
-        """Run what this write made possible, at once: its outputs can be freed."""
+        """Run the segments made ready by this write, at once: their outputs can be freed."""
         for s in self.waiting.get(port, ()):
             ready = all(p in self.written for p in s.needs) and all(n in self.done for n in s.after)
             if ready and s.name not in self.done:
@@ -94,9 +98,9 @@ class _Walk:
 
 
 class Depths:
-    """Collectives that must be over before a node, a read or a segment, counted through the model too.
+    """Number of collectives that must be over before a node, a read or a segment, through the model too.
 
-    Those of one call have one depth: that of the last of them.
+    All collectives of a call have the depth of the last of them.
     """
 
     def __init__(self, problem: Problem, outputs: Mapping[Port, Node]) -> None:
@@ -126,7 +130,7 @@ class Depths:
         return self._node[root]
 
     def call(self, key: object) -> int:
-        """Depth of the collectives of a call that several share."""
+        """Depth of a call with several collectives; IllegalOrder if it would wait for itself."""
         if key in self._call:
             known = self._call[key]
             if known is None:
@@ -139,7 +143,7 @@ class Depths:
         return depth
 
     def segment(self, name: Port) -> int:
-        """Collectives that must be over before a segment can run."""
+        """Depth of a segment: collectives that must be over before it; IllegalOrder if it waits for itself."""
         if name in self._segment:
             known = self._segment[name]
             if known is None:
@@ -155,9 +159,10 @@ class Depths:
 
 
 def readiness(problem: Problem, order: Iterable[Node]) -> dict[Node, int]:
-    """node -> place, among the Problem's segments, of the last one that gives an input below it.
+    """Return for each node the place, among the Problem's segments, of the last one giving an input below it.
 
-    order: nodes, operands first.
+    Args:
+        order: Nodes, operands first.
     """
     place = {s.name: i for i, s in enumerate(problem.segments)}
     ready: dict[Node, int] = {}
@@ -171,7 +176,7 @@ def readiness(problem: Problem, order: Iterable[Node]) -> dict[Node, int]:
 
 
 def by_readiness(program: Program, nodes: Iterable[Node]) -> list[Node]:
-    """The nodes in the order in which the model gives what they are made of, then as the outputs come."""
+    """Sort nodes by readiness, then by their order below the outputs."""
     order = topological(program.outputs.values())
     ready = readiness(program.problem, order)
     position = {x: i for i, x in enumerate(order)}

@@ -1,8 +1,8 @@
-"""Simplification by equal copies: members that provably hold the same value need not talk.
+"""Simplification by equal copies: members with provably equal values need not talk.
 
-On values equal within each group, all_reduce is a scale by g, reduce_scatter a scale of my slice, all_gather
-and all_to_all are layouts. With the normal forms of `sum` this takes every collective out of a backward that
-needs none.
+On values equal within each group, all_reduce is a scale by g, reduce_scatter a scale of my slice, all_gather and
+all_to_all are layouts. With the normal forms of `sum` this removes every collective from a backward that needs
+none.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from overlayccl_core.program.substitution import substitute
 def simplify(program: Program) -> Program:
     """The Program without collectives of equal copies, rescheduled; itself if there are none.
 
-    Labels of the collectives that stay are kept.
+    The other collectives keep their labels.
     """
     outputs = simplified(program.outputs)
     if all(outputs[port] is x for port, x in program.outputs.items()):
@@ -51,14 +51,14 @@ def _replacement(x: Node) -> Callable[[Callable[[Node], Node]], Node]:
         operand = go(x.operands[0])
         try:
             return without_talk(x, operand) or rebuild(x, [operand])
-        except Rejected:  # the layout that would take its place is too ragged
+        except Rejected:  # the layout in its place is too ragged
             return rebuild(x, [operand])
 
     return replace
 
 
 def without_talk(x: Node, operand: Node) -> Node | None:
-    """The collective x on `operand` as local work, if all that it moves is equal within its groups."""
+    """The collective x on `operand` as local work, if everything it moves is equal within its groups."""
     if equal_in_groups(operand, x.groups):
         return _local(x, [operand], maps.identity(operand.size))
     ratio, core = (operand.ratio, operand.operands[0]) if operand.kind is Kind.SCALE else (1, operand)
@@ -69,7 +69,7 @@ def without_talk(x: Node, operand: Node) -> Node | None:
 
 
 def _local(x: Node, operands: list[Node], map_: Map) -> Node:
-    """The collective x of view(operands, map_), where the operands are equal within each group."""
+    """The collective x of view(operands, map_), for operands equal within each group."""
     groups, g = x.groups, x.groups.size
     times = 1 if is_max(x) else g
     if x.kind is Kind.ALL_REDUCE:
@@ -81,9 +81,9 @@ def _local(x: Node, operands: list[Node], map_: Map) -> Node:
 
 
 def _from_members(x: Node, map_: Map) -> Map:
-    """The map of an all_gather or all_to_all of what `map_` lays out, read from values equal within groups.
+    """The map of an all_gather or all_to_all of a view by `map_`, read from values equal within groups.
 
-    The rows of `map_` are read as one long row, of which every rank takes its members' blocks.
+    The rows of `map_` are read as one long row; every rank takes its members' blocks of it.
     """
     groups, g = x.groups, x.groups.size
     block = x.size // g

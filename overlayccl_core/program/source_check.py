@@ -1,4 +1,4 @@
-"""Which Python a strategy's source may contain: every syntax node is checked against an allow-list first."""
+"""The Python allowed in a strategy's source: every syntax node is checked against an allow-list first."""
 
 import ast
 import re
@@ -10,9 +10,9 @@ from overlayccl_core.program.operators import BINARY, UNARY
 LANGUAGE_MODULE = "overlayccl_core.program.language"
 WAYS_MODULE = "overlayccl_core.strategies.ways"
 LIBRARIES = ("LIBRARY", "BACKWARD")
-DERIVED = "DERIVED"  # of a file of ways: pairs of another one and of what makes ways of this kind of its ways
+DERIVED = "DERIVED"  # of a file of ways: pairs (another file, function making ways of this kind of its ways)
 MAX_SOURCE_BYTES = 256 * 1024
-MAX_LEVELS = 100  # of syntax inside each other: whoever walks the tree recurses by them
+MAX_LEVELS = 100  # of nested syntax: walks of the tree recurse by them
 
 WORDS = frozenset(
     name
@@ -36,7 +36,11 @@ _LEAVES = frozenset({ast.Load, ast.Store, *BINARY, *UNARY})  # without fields an
 
 
 def check_tree(source: str) -> ast.Module:
-    """The parsed source; Rejected with the line of the first thing that is not in the language."""
+    """Parse a source and check its syntax.
+
+    Raises:
+        Rejected: With the line of the first construct outside the language.
+    """
     if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
         raise Rejected(
             f"a source of more than {MAX_SOURCE_BYTES} bytes: keep one Problem's strategies in a file"
@@ -72,7 +76,7 @@ def size(*nodes: ast.AST) -> int:
 
 
 def function_at(source: str, line: int) -> str | None:
-    """The top-level function that a line belongs to; None outside of one, or if the source does not parse."""
+    """The top-level function around a line; None outside of one, or if the source does not parse."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -123,7 +127,7 @@ def _check_top(statement: ast.stmt) -> None:
 
 
 def _is_constant(value: ast.expr) -> bool:
-    """True for arithmetic of integers that are written out: 25 * 2**20."""
+    """True for arithmetic of literal integers: 25 * 2**20."""
     match value:
         case ast.Constant(value=int()):
             return True
@@ -152,7 +156,7 @@ _WITH_RULES = frozenset(
 
 
 def _check_rules(node: ast.AST, line: int) -> None:
-    """What is allowed of a kind of node, but not in every form."""
+    """Check the kinds of node allowed in some forms only."""
     match node:
         case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name) if name.startswith("__"):
             raise Rejected(f"{name!r}: names must not begin with two underscores").at(line)
@@ -192,7 +196,7 @@ def _is_target(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
-# What to write instead of Python that is not in the language: (construct, mend).
+# Python outside the language: (construct, mend).
 ADVICE: dict[type[ast.AST], tuple[str, str]] = {
     ast.Div: ("/", "use scale(x, 1, n), or // for integers"),
     ast.MatMult: ("@", "a strategy moves and adds data, it does not multiply it"),
@@ -225,7 +229,7 @@ ADVICE: dict[type[ast.AST], tuple[str, str]] = {
 
 
 def not_in_language(kind: type[ast.AST]) -> str:
-    """One sentence about a construct that is refused, with the mend where there is one."""
+    """One sentence about a refused construct, with the mend if there is one."""
     if kind in ADVICE:
         construct, mend = ADVICE[kind]
         return f"{construct} is not in the language: {mend}"

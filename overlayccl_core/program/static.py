@@ -1,4 +1,4 @@
-"""What is static in a strategy: integers for all ranks or for each, checked as they are given."""
+"""Static integers of a strategy, for all ranks or for each, checked when given."""
 
 from collections.abc import Sequence
 

@@ -7,9 +7,10 @@ from overlayccl_core.program.nodes import Node, Outputs, Replacement, rebuild, r
 
 
 def substitute(outputs: Outputs, replacements: Mapping[Node, Replacement]) -> Outputs:
-    """The outputs with some nodes replaced.
+    """Return the outputs with some nodes replaced.
 
-    replacements: node -> function(go) -> its replacement, where go(x) is the new form of any node x.
+    Args:
+        replacements: node -> function(go) -> its replacement; go(x) is the new form of any node x.
     """
     new: dict[Node, Node] = {}
 

@@ -1,4 +1,4 @@
-"""A Program as text that a person reads: its events in order, every value named where it is first needed."""
+"""A Program as text for people: its events in order, every value named at its first use."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,14 +10,14 @@ from overlayccl_core.program.program import Boundary, Issue, Program, Read, Writ
 from overlayccl_core.program.rowwise import RowAttr
 from overlayccl_core.program.view_plan import Layout, Piece, ViewPlan, view_plan
 
-MOST_RANKS = 4  # written out where ranks differ
+MOST_RANKS = 4  # written out if ranks differ
 MOST_ITEMS = 6  # of a list, the rest is counted
 
 
 def text(program: Program) -> str:
     """One line per read, value, collective, write and boundary.
 
-    Values are flat; `x[a:b]` is a stretch of elements. Where ranks differ the first ones are written out.
+    Values are flat; `x[a:b]` is a stretch of elements. If ranks differ, the first ones are written out.
     """
     problem = program.problem
     n = len(program.calls)
@@ -43,14 +43,14 @@ def _lines(program: Program) -> Iterator[str]:
 
 
 def _made(node: Node, names: dict[Node, str]) -> Iterator[str]:
-    """The lines that make a value and what it is made of."""
+    """The lines making a value and everything below it without a name yet."""
     for x in topological([node], names):
         names[x] = f"{_PREFIX.get(x.kind, 'v')}{len(names)}"
         yield f"  {names[x]} = {_operation(x, [names[y] for y in x.operands])}  {_type(x)}"
 
 
 def _started(call: Sequence[Node], names: dict[Node, str]) -> Iterator[str]:
-    """The lines that start a call, which may be one of several values."""
+    """The lines starting a call of one or several values."""
     for x in call:
         for y in x.operands:
             yield from _made(y, names)
@@ -116,7 +116,7 @@ def _ranks(members: tuple[int, ...]) -> str:
 
 
 def layout_text(plan: ViewPlan, operands: list[str], sizes: list[int]) -> str:
-    """How a view is made, in the words of the strategy language as far as they reach."""
+    """A view's layout, in the words of the strategy language as far as they reach."""
     whole = operands[0] if len(operands) == 1 else f"concat({_some(operands)})"
     match plan.layout:
         case Layout.ZEROS:

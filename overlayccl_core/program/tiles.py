@@ -1,8 +1,8 @@
-"""Large values that are made of small ones where they are used: nothing has to hold those of all ranks.
+"""Large values made of small ones where they are used: nothing has to hold those of all ranks.
 
 A large value is cut into atoms, stretches that no operation of its Program cuts (`atoms.py`). In each atom a few
-elements, its lanes, follow each other over and over. Position by position all copies mean the same, so what a
-Program makes of the small value says what it makes of the large one.
+elements, its lanes, follow each other over and over. Position by position all copies mean the same, so the
+Program's results for the small value give those for the large one.
 """
 
 import hashlib
@@ -21,14 +21,19 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """runs: (how many atoms, elements of each), from the front. An atom of fewer elements than lanes has fewer."""
+    """The lanes of a large value's atoms.
+
+    Attributes:
+        lanes: Elements repeated in an atom; an atom of fewer elements has fewer.
+        runs: (number of atoms, elements of each), from the front.
+    """
 
     lanes: int
     runs: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, lanes: int, widths: Ints) -> "Tiles":
-        """Of atoms of these widths."""
+        """Make the tiles of atoms of these widths."""
         runs = ((len(list(alike)), int(width)) for width, alike in groupby(widths.tolist()))
         return cls(lanes=lanes, runs=tuple(runs))
 
@@ -44,20 +49,20 @@ class Tiles:
 
     @property
     def atoms(self) -> int:
-        """How many there are."""
+        """Number of atoms."""
         return sum(count for count, _ in self.runs)
 
     def of_lanes(self) -> Ints:
-        """Where the small value's elements are among `lanes` of every atom: indices, in its order."""
+        """Indices of the small value's elements, in its order, among `lanes` of every atom."""
         widths = np.repeat([width for _, width in self.runs], [count for count, _ in self.runs])
         return np.flatnonzero(np.arange(self.lanes) < widths[:, None])
 
     def without_room(self) -> Ints:
-        """Which of `lanes` elements of every atom it has no room for: indices."""
+        """Indices, among `lanes` of every atom, of the elements without room in it."""
         return np.setdiff1d(np.arange(self.atoms * self.lanes), self.of_lanes())
 
     def element(self, index: int) -> int:
-        """The first element of the large value that is made of an element among `lanes` of every atom."""
+        """The first element of the large value made of element `index` among `lanes` of every atom."""
         atom, lane = divmod(index, self.lanes)
         before = 0
         for count, width in self.runs:
@@ -75,9 +80,9 @@ class Tiles:
         return np.concatenate(parts)
 
     def fold(self, large: Values) -> tuple[Values, Values]:
-        """Of all copies of the lanes the first one, and that which is farthest from it: [large] -> [small] each.
+        """Return the first copy of the lanes, and the copy farthest from it: [large] -> [small] each.
 
-        Where these two are right all are. Where the last copy is not whole the first one fills it up.
+        If these two are right, all are. The first copy fills up an incomplete last copy.
         """
         off = np.zeros(max(-(-width // self.lanes) for _, width in self.runs))
         for atoms in self._atoms_of(large):
@@ -117,7 +122,7 @@ def bits(x: Values) -> int:
 
 
 def _distance(x: Values, y: Values) -> float:
-    """Sum of squares of the difference; infinite where one is no number and the other is."""
+    """Sum of squares of the difference; infinite if a NaN meets a number."""
     if np.array_equal(x, y):
         return 0.0
     with np.errstate(all="ignore"):

@@ -14,10 +14,11 @@ from overlayccl_core.program.ways import WaysOf, ways_of
 def trace_source(source: str, function: str, problem: Problem, ways: WaysOf = ways_of) -> Program:
     """Trace one strategy of a source at a Problem; the source is interpreted, never executed.
 
-    ways: finds the files of ways that it imports.
-
-    Raises Rejected (with the line) if it is not in the language or not a legal Program, NotApplicable if the
-    strategy says so of itself.
+    Args:
+        ways: Finds the files of ways imported by the source.
+    Raises:
+        Rejected: With the line, if the source is not in the language or not a legal Program.
+        NotApplicable: The strategy declares it.
     """
     with recording(problem) as recorder:
         scope = interpreter.load(source, ways=ways)

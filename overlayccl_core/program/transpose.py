@@ -1,18 +1,18 @@
-"""The backward Program: the transpose of a linear Program, with what placements demand at both ends.
+"""The backward Program: the transpose of a linear Program, adapted to the placements at both ends.
 
 A Program is a linear map A between the buffers of all ranks; A^T turns every arrow round:
 
     all_reduce, scale, cast: itself       all_gather <-> reduce_scatter  all_to_all: itself
     collective_permute: the other way     sum(k) <-> k copies         view: the inverse view, copies added
 
-What A^T cannot know is what a replicated value means:
+A^T cannot know the meaning of a replicated value, nor of invalid elements:
 
     output replicate, cotangent replicate: every rank holds the same cotangent -> scale by 1/N at the entry
     input replicate, cotangent replicate: the sum over ranks is wanted         -> all_reduce at the exit
     output or input valid in part                                              -> zeros elsewhere
 
-All else: nothing. Segments turn round: needs <-> gives. The result is the mechanical transpose; `simplify`
-takes out the collectives that only move equal copies.
+All else: nothing. Segments turn round: needs <-> gives. The result is the mechanical transpose; `simplify` removes
+the collectives that only move equal copies.
 """
 
 from collections.abc import Sequence
@@ -48,9 +48,10 @@ def cotangent_port(port: Port) -> Port:
 
 
 def backward_problem(problem: Problem) -> Problem:
-    """The Problem of the backward: inputs are the cotangents of the outputs, outputs those of the inputs.
+    """Return the Problem of the backward: inputs are the cotangents of the outputs, outputs those of the inputs.
 
-    ValueError for a Problem that is a backward already, or that is not linear.
+    Raises:
+        ValueError: The Problem is a backward already, or not linear.
     """
     if problem.direction is Direction.BACKWARD or not problem.linear:
         what = "a backward" if problem.direction is Direction.BACKWARD else "not linear"
@@ -85,9 +86,12 @@ def _turned(spec: PortSpec) -> PortSpec:
 
 
 def transpose(program: Program, problem: Problem) -> Program:
-    """The mechanical transpose of a forward Program, for `problem` = backward_problem(program.problem).
+    """Return the mechanical transpose of a forward Program.
 
-    Rejected if an operation of the Program is not linear.
+    Args:
+        problem: backward_problem(program.problem).
+    Raises:
+        Rejected: An operation of the Program is not linear.
     """
     ranks = problem.ranks
     parts: dict[Node, list[Node]] = {}  # forward node -> contributions to its cotangent
@@ -160,7 +164,7 @@ def _reversed_sources(sources: tuple[int, ...]) -> list[int]:
 
 
 def _view_step(x: Node, c: Node) -> list[tuple[Node, Node]]:
-    """An element that was read k times gets the sum of k layers."""
+    """`_step` of a view: an element read k times gets the sum of k layers."""
     cotangents = []
     base = 0
     for y in x.operands:

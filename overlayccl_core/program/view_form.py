@@ -1,7 +1,6 @@
 """The normal form of a view: of no views, operands in order of use; worked out once for all equal layouts.
 
-Which elements come from where depends on layouts only, not on values: what is viewed is a leaf, known by its number
-and its size.
+It depends on layouts only, not on values: each viewed value is a leaf, known by its number and its size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,10 +30,12 @@ class Laid:
 
 
 def normal_view(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> tuple[tuple[int, ...], Map]:
-    """(leaves, Map): the view of the operands as a view of leaves, each once, in order of use.
+    """Return (leaves, Map): the view of the operands as a view of leaves, each once, in order of use.
 
-    sizes: of the leaves, which are numbered in the order in which the operands name them. The work is kept: the
-    layers of a model share it.
+    The result is kept: the layers of a model share it.
+
+    Args:
+        sizes: Sizes of the leaves, numbered in the order in which the operands name them.
     """
     key = (map_.digest, tuple(sizes), tuple(x.key for x in operands))
     if key in _normal_views:
@@ -48,7 +49,7 @@ def normal_view(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> tu
 
 
 def _through_views(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> Map:
-    """The Map that reads all leaves laid end to end, where `map_` reads the operands."""
+    """The Map that reads all leaves, laid end to end, instead of the operands read by `map_`."""
     each_leaf_once = [Laid((leaf,), None) for leaf in range(len(sizes))]
     if list(operands) == each_leaf_once:
         return map_
@@ -65,7 +66,7 @@ def _through_views(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) ->
 
 
 def _in_order_of_use(sizes: Sequence[int], map_: Map) -> tuple[tuple[int, ...], Map]:
-    """Drop leaves that nothing reads, order the others by first use."""
+    """Drop leaves without a reader, order the others by first use."""
     every = tuple(range(len(sizes)))
     if len(every) == 1:
         return (every, map_) if (map_.sources >= 0).any() else ((), map_)
@@ -82,7 +83,7 @@ def _in_order_of_use(sizes: Sequence[int], map_: Map) -> tuple[tuple[int, ...], 
 
 
 def _offsets(leaves: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
-    """leaf -> where it starts, with these leaves laid end to end."""
+    """leaf -> its start, with these leaves laid end to end."""
     offset, base = {}, 0
     for leaf in leaves:
         offset[leaf] = base
@@ -91,6 +92,6 @@ def _offsets(leaves: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
 
 
 def _placement(leaves: Sequence[int], sizes: Sequence[int], offset: Mapping[int, int]) -> Map:
-    """The Map that lays leaves end to end, read from a space where each starts at offset[leaf]."""
+    """The Map that lays leaves end to end, reading each from offset[leaf] on."""
     keys = np.cumsum([0, *(sizes[leaf] for leaf in leaves)])
     return Map(1, int(keys[-1]), keys[:-1], [offset[leaf] for leaf in leaves])

@@ -1,10 +1,10 @@
-"""How a view is made: the cheapest form that its map allows.
+"""Plans of views: the cheapest form that a map allows.
 
-In order of preference: an alias of one operand, zeros, k copies, a few pieces joined, a mixed radix form
-(reshape, narrow, permute), rows picked by a table. The emitter prints the plan, the cost model prices it.
+In order of preference: an alias of one operand, zeros, k copies, a few pieces joined, a mixed radix form (reshape,
+narrow, permute), rows picked by a table. The emitter prints the plan, the cost model prices it.
 
-A library that compiles graphs wants one graph for all ranks. There a plan is `uniform`: where ranks need different
-slices, they pick rows by tables of one shape instead.
+A library with compiled graphs needs one graph for all ranks. Its plans are `uniform`: ranks with different slices
+pick rows by tables of one shape instead.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import numpy as np
 from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node
 
-MOST_RUNS_KEPT = 1024  # of a map whose plan is kept for equal ones: larger ones would fill the memory
+MOST_RUNS_KEPT = 1024  # of a map with a cached plan: larger ones would fill the memory
 FEW_PIECES = 4  # of one operand; with more, one strided copy costs less than so many slices and a join
 MOST_PIECES = 16  # on one rank; more are picked by a table
 
@@ -44,16 +44,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPlan:
-    """One form of a view. Which fields count depends on `layout`.
+    """One form of a view; `layout` decides which fields count.
 
-    map, sizes: of the view and of its operands, from which `pieces` and `rows` are written out when they are asked
-    for: at many ranks they are large, and few plans are printed.
-    operand: of which an alias is made.
-    repeat: copies of the joined operands.
-    shape, starts, extents, order: reshape the joined operands to `shape`, narrow axis a to
-    [starts[a][row], + extents[a]), permute the axes by `order`.
-    width: elements of the rows of the joined operands that a table picks.
-    joins: several operands are laid end to end first.
+    Attributes:
+        map, sizes: Of the view and of its operands. `pieces` and `rows` are written out from them on demand: at
+            many ranks they are large, and few plans are printed.
+        operand: The aliased operand.
+        repeat: Copies of the joined operands.
+        shape, starts, extents, order: Reshape the joined operands to `shape`, narrow axis a to extents[a] elements
+            from starts[a][row] on, permute the axes by `order`.
+        width: Elements of a row of the joined operands, for rows picked by a table.
+        joins: Several operands are laid end to end first.
     """
 
     layout: Layout
@@ -75,7 +76,7 @@ class ViewPlan:
 
     @property
     def slices_differ(self) -> bool:
-        """True if ranks take different slices: what is printed of them then depends on the rank."""
+        """True if ranks take different slices; the printed code then depends on the rank."""
         if self.layout in (Layout.ALIAS, Layout.PIECES):
             return self.map.rows > 1
         return any(len(set(first)) > 1 for first in self.starts)
@@ -109,7 +110,7 @@ class ViewPlan:
 
 
 def view_plan(node: Node, *, uniform: bool = False) -> ViewPlan:
-    """The plan of a view node. uniform: ranks differ in nothing but the entries of their tables."""
+    """Return the plan of a view node. uniform: ranks differ in the entries of their tables only."""
     name = "uniform_plan" if uniform else "view_plan"
     plan: ViewPlan | None = node.facts.get(name)
     if plan is None:
@@ -165,7 +166,7 @@ def _plan(key: _Key) -> ViewPlan:
 
 
 def _rows(key: _Key) -> ViewPlan:
-    """Rows picked by a table: the one form that every view has."""
+    """Rows picked by a table, a form for every view."""
     width = _width(key.map, sum(key.sizes))
     return ViewPlan(layout=Layout.ROWS, map=key.map, sizes=key.sizes, width=width, joins=len(key.sizes) > 1)
 
@@ -176,7 +177,7 @@ def _repeats(m: Map, total: int) -> int:
 
 
 def _most_pieces(m: Map, sizes: tuple[int, ...]) -> int:
-    """Into how many pieces of one operand, or of zeros, the row of the most falls."""
+    """The largest number of pieces in a row, each of one operand or of zeros."""
     ends = np.cumsum(sizes)
     within = np.searchsorted(ends, m.sources + m.lengths, "left") - np.searchsorted(ends, m.sources, "right")
     pieces = np.where(m.sources < 0, 1, within + 1)
@@ -184,13 +185,13 @@ def _most_pieces(m: Map, sizes: tuple[int, ...]) -> int:
 
 
 def _aliased(m: Map, sizes: tuple[int, ...]) -> int | None:
-    """The operand of which every row is a stretch; None if some row is zeros, or of another operand."""
+    """The one operand read by all rows; None if some row is zeros, or of another operand."""
     operands = np.searchsorted(np.cumsum(sizes), m.sources, "right")
     return int(operands[0]) if (m.sources >= 0).all() and (operands == operands[0]).all() else None
 
 
 def _cut(source: int, length: int, ends: Ints, sizes: tuple[int, ...]) -> list[Piece]:
-    """One run cut where it passes from one operand into the next."""
+    """Cut one run at the ends of operands."""
     if source < 0:
         return [Piece(-1, 0, length)]
     pieces = []
@@ -204,7 +205,7 @@ def _cut(source: int, length: int, ends: Ints, sizes: tuple[int, ...]) -> list[P
 
 
 def _width(m: Map, total: int) -> int:
-    """The widest rows that no run cuts."""
+    """Width of the widest rows that no run cuts."""
     parts = (m.keys, m.sources[m.sources >= 0], m.lengths, [m.size, total])
     return int(np.gcd.reduce([np.gcd.reduce(part) for part in parts if len(part)]))
 

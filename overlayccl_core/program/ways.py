@@ -1,4 +1,4 @@
-"""Ways that Problems share: a strategy file imports a file of `strategies/ways`, and its LIBRARY offers all of it.
+"""Ways shared by Problems: a strategy file imports a file of `strategies/ways`, and its LIBRARY offers all of it.
 
     from overlayccl_core.strategies.ways import sums
 
@@ -7,15 +7,14 @@
 
     LIBRARY = Library(developer="developer", ways=((sums, _each_layer),))
 
-This stands for one function more for each public one of `sums`, of its name and with its docstring:
-`def coalesced(io, p): return _each_layer(io, p, sums.coalesced)`. So a way that is added is a strategy of every
-Problem that it fits. A folder of one's own that has a file of that name adds its functions to the package's.
-A second pair of the same file offers its ways once more, with the function's name behind theirs
-(`coalesced_each_layer`).
+This stands for one more function for each public one of `sums`, with its name and its docstring:
+`def coalesced(io, p): return _each_layer(io, p, sums.coalesced)`. So a new way is a strategy of every Problem it
+fits. A file of the same name in your own folder adds its functions to the package's. A second pair of the same file
+offers its ways once more, with the function's name behind theirs (`coalesced_each_layer`).
 
-A file of ways, too, is made of others: a gather is an exchange of copies, a sum a gather that everybody adds up.
-`DERIVED = ((exchanges, _of_copies),)` at its end stands for a way more for each one of `exchanges`, of its name
-with `_of_copies` behind it. These, and what a second pair offers, are `derived`: of them the cheapest is timed.
+A file of ways may build on others: a gather is an exchange of copies, a sum is a gather added up by every rank.
+`DERIVED = ((exchanges, _of_copies),)` at its end stands for one more way for each one of `exchanges`, with
+`_of_copies` behind its name. These ways, and those of a second pair, are `derived`: only the cheapest is timed.
 """
 
 import ast
@@ -35,7 +34,7 @@ WaysOf = Callable[[str], tuple[str, ...]]
 
 
 def ways_of(name: str) -> tuple[str, ...]:
-    """As they are on this machine; Rejected naming those there are."""
+    """Read a file of ways as it is on this machine; Rejected, naming the known files, if it is missing."""
     try:
         return loader.sources(FOLDER, name)
     except ValueError as error:
@@ -43,13 +42,18 @@ def ways_of(name: str) -> tuple[str, ...]:
 
 
 def all_ways() -> Mapping[str, tuple[str, ...]]:
-    """All of them, by name: for who traces where no file can be read."""
+    """All files of ways by name, for tracing without access to files."""
     return {name: loader.sources(FOLDER, name) for name in loader.names(FOLDER)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A way that a library, or another file of ways, has by a pair. name: there; way: in its own file."""
+    """A way offered by a pair, in a library or in another file of ways.
+
+    Attributes:
+        name: Its name there.
+        way: Its name in its own file.
+    """
 
     name: str
     doc: str
@@ -60,10 +64,11 @@ class Way:
 
 
 def tree_of(source: str, ways: WaysOf = ways_of) -> ast.Module:
-    """The checked tree of a source, with a function for each way that it offers before its last statement.
+    """Return the checked tree of a source, with a function for each offered way before its last statement.
 
-    Rejected as `check_tree` says, where `ways` names no file or function, and where a way has the name of a
-    function that is there.
+    Raises:
+        Rejected: As in `check_tree`; `ways` names an unknown file or function; or a way has the name of an
+            existing function.
     """
     tree = ast.Module(list(_checked(source).body), [])
     known = {s.name for s in tree.body if isinstance(s, ast.FunctionDef)}
@@ -85,8 +90,13 @@ def tree_of(source: str, ways: WaysOf = ways_of) -> ast.Module:
 
 
 def reached(source: str, ways: WaysOf = ways_of) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """(name, texts) of each file of ways that a source imports and that these import: with it, all that its
-    tree follows from. Rejected where one is not there or not in the language."""
+    """Return (name, texts) of each file of ways imported by a source, directly or through others.
+
+    The source and these files fix the source's tree.
+
+    Raises:
+        Rejected: A file is missing or not in the language.
+    """
     found: dict[str, tuple[str, ...]] = {}
     todo = [source]
     for text in todo:  # grows
@@ -98,16 +108,19 @@ def reached(source: str, ways: WaysOf = ways_of) -> tuple[tuple[str, tuple[str, 
 
 
 def offers(statement: ast.stmt) -> bool:
-    """Whether a statement of a checked tree names strategies, or ways that are derived."""
+    """True if a statement of a checked tree names strategies or derived ways."""
     return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) in (*LIBRARIES, DERIVED)
 
 
 def offered(
     tree: ast.Module, statement: ast.Assign, ways: WaysOf = ways_of, files: tuple[str, ...] = ()
 ) -> Iterator[Way]:
-    """The ways that a statement offers, in their order. files: that are made of each other down to this one.
+    """Yield the ways offered by a statement, in their order.
 
-    Rejected where they are so in a circle.
+    Args:
+        files: Files of ways made of each other, down to this one.
+    Raises:
+        Rejected: They are made of each other in a circle.
     """
     library, first = isinstance(statement.value, ast.Call), dict[str, str]()
     docs = {s.name: ast.get_docstring(s) or "" for s in tree.body if isinstance(s, ast.FunctionDef)}
@@ -125,19 +138,19 @@ def offered(
 
 
 def imported(tree: ast.Module) -> dict[str, str]:
-    """Name in a source -> the file of ways that it stands for."""
+    """Name in a source -> its file of ways."""
     imports = (s for s in tree.body if isinstance(s, ast.ImportFrom) and s.module == WAYS_MODULE)
     return {alias.asname or alias.name: alias.name for s in imports for alias in s.names}
 
 
 def with_ways(source: str) -> str:
-    """A source, and behind it the files of ways that it imports and that these import, for people and models."""
+    """A source followed by all files of ways that it reaches, for people and models."""
     files = ("\n".join((f"# {FOLDER}/{name}.py", *texts)) for name, texts in reached(source))
     return "\n\n".join((source, *files))
 
 
 def _pairs(tree: ast.Module, statement: ast.Assign) -> Iterator[tuple[str, str]]:
-    """(file, function) of each pair that `ways` of a library names, or DERIVED."""
+    """(file, function) of each pair in a library's `ways`, or in DERIVED."""
     value: ast.expr = statement.value
     if isinstance(value, ast.Call):
         value = next((k.value for k in value.keywords if k.arg == KEYWORD), ast.Tuple([], ast.Load()))
@@ -167,14 +180,14 @@ class _Public:
 
 
 def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[_Public]:
-    """The ways of a file; one of one's own takes the place of the package's of its name."""
+    """The ways of a file; your own replace the package's of the same name."""
     below = (*files, file)
     if file in files:
         raise Rejected(f"ways are made of each other in a circle: {' -> '.join(below)}")
     return list({one.name: one for text in ways(file) for one in _of_text(text, ways, below)}.values())
 
 
-_checked = lru_cache(maxsize=64)(check_tree)  # trees that nobody changes
+_checked = lru_cache(maxsize=64)(check_tree)  # its trees must not be changed
 
 
 def _of_text(text: str, ways: WaysOf, files: tuple[str, ...]) -> Iterator[_Public]:

@@ -1,4 +1,4 @@
-"""The page of the target `ablations`: searches side by side, by what they found after how many evaluations."""
+"""The page of the target `ablations`: searches side by side, by their results after equally many evaluations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,12 +30,18 @@ LEAD = "Searches side by side: what they found, by the cost model's prices, afte
 SCRIPTED = "scripted"
 ANSWERED_BY_MODEL = "model"
 _INKS = (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW, Ink.GREY)
-_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])  # no two of the first 28 searches have both alike
+_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])  # the first 28 searches differ in colour or dash
 _TICKS = (1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 7)
 
 
 def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
-    """The HTML. curves, arms: the tables `ablation_curves` and `ablations`; name: of the run."""
+    """Return the HTML.
+
+    Args:
+        curves: Table `ablation_curves`.
+        arms: Table `ablations`.
+        name: Name of the run.
+    """
     problems = curves["problem"].unique().sort()
     blocks = of(beside(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms))
     section = Section(anchor="searches", title="Prices by evaluations", blocks=blocks)
@@ -51,7 +57,7 @@ def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
 
 
 def label(arm: str, made_by: Sequence[str]) -> str:
-    """A search as it is named to people: `enumerate (scripted)` where no model answered it."""
+    """Return a search's name for people: `enumerate (scripted)` if no model answered it."""
     others = [who for who in made_by if who != ANSWERED_BY_MODEL]
     return f"{arm} ({', '.join(others)})" if others else arm
 
@@ -183,7 +189,7 @@ def _ends(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ratio(ratio: Ratio) -> str:
-    """`1.042 (1.011..1.080)`."""
+    """Format a ratio: `1.042 (1.011..1.080)`."""
     if ratio.low is None or ratio.high is None:
         return f"{ratio.value:.3f}"
     return f"{ratio.value:.3f} ({ratio.low:.3f}..{ratio.high:.3f})"

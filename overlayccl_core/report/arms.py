@@ -1,4 +1,4 @@
-"""Training steps by arm in the launches by which was chosen. Reads tables only."""
+"""Training steps by arm, in the launches that the choice is based on. Reads tables only."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ class Arm:
 
     @cached_property
     def quiet_us(self) -> float | None:
-        """us of the step without communication: the median of the first launch, which has no interval."""
+        """us of the step without communication: the median of the first launch, without an interval."""
         first = min((key for key, us in self.quiet.items() if us), default=None)
         return None if first is None else float(np.median(self.quiet[first]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """All arms of a model that were trained at one count of microbatches, in their order."""
+    """All trained arms of a model at one count of microbatches, in their order."""
 
     model: str
     microbatches: int
@@ -51,12 +51,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """`nano, 8 microbatches`."""
+        """Name for people: `nano, 8 microbatches`."""
         return f"{self.model}, {self.microbatches} microbatch{'es' if self.microbatches != 1 else ''}"
 
 
 def runs_of(steps: pl.DataFrame) -> list[Run]:
-    """The runs of one model's table `steps`, fewer microbatches first."""
+    """Return the runs of one model's table `steps`, fewer microbatches first."""
     runs = []
     for microbatches in sorted(steps["microbatches"].unique()):
         rows = steps.filter((pl.col("microbatches") == microbatches) & (pl.col("purpose") != Purpose.LOSS))
@@ -87,7 +87,7 @@ def _arm(name: str, rows: pl.DataFrame) -> Arm:
 
 
 def _first_known(values: pl.Series) -> int | None:
-    """Arms are inspected in one launch."""
+    """Return the value of the one launch in which the arm was inspected."""
     return next(iter(values.drop_nulls()), None)
 
 

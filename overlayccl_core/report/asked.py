@@ -1,4 +1,4 @@
-"""Whether a run timed as many rounds, and trained as many steps, as its settings ask for, in sentences."""
+"""Sentences on runs with fewer rounds or training steps than their settings ask for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooFew:
-    """A measurement whose Programs have fewer rounds than their floor. setting: what to give more of."""
+    """A measurement of Programs with fewer rounds than their floor. setting: the setting to raise."""
 
     of: str
     rounds: int
@@ -29,7 +29,7 @@ class TooFew:
 
 
 def of_probes(probes: pl.DataFrame, asked: ProbeSection) -> list[TooFew]:
-    """Of the held-out Programs, and of the fitted ones, which get no more than rounds_of_fitted."""
+    """Check the held-out Programs, and the fitted ones with their own floor of at most rounds_of_fitted."""
     held_out = pl.col("role") == "heldout"
     fitted_floor = min(asked.minimum_rounds, asked.rounds_of_fitted)
     return [
@@ -39,7 +39,7 @@ def of_probes(probes: pl.DataFrame, asked: ProbeSection) -> list[TooFew]:
 
 
 def of_bench(problem: str, bench: pl.DataFrame, asked: BenchSection) -> list[TooFew]:
-    """Of what leads at a Case and direction of a Problem: what is slow leaves early (`backends.race`)."""
+    """Check the leader at each Case and direction of a Problem: slow ones leave early (`backends.race`)."""
     timed = bench.filter(pl.col("status") == JobStatus.TIMED)
     each = timed.group_by("case", "direction", "program").agg(pl.col("rounds").sum())
     most = each.group_by("case", "direction").agg(pl.col("rounds").max())
@@ -47,13 +47,13 @@ def of_bench(problem: str, bench: pl.DataFrame, asked: BenchSection) -> list[Too
 
 
 def of_confirmed(confirmed: pl.DataFrame, asked: ConfirmSection) -> list[TooFew]:
-    """Of the passes that confirm the choice: every launch has a floor of its own."""
+    """Check the passes that confirm the choice: every launch has its own floor."""
     rounds = confirmed["rounds"].to_list()
     return _too_few("a launch that confirms", rounds, asked.minimum_rounds, "confirm.seconds")
 
 
 def too_few_launches(launches: int) -> str:
-    """A sentence on launches that are too few for intervals over launches; empty: not so, or there are none."""
+    """Return a sentence on too few launches for intervals over launches; empty if enough, or none."""
     if not launches or launches >= FEWEST_LAUNCHES:
         return ""
     return (
@@ -64,7 +64,7 @@ def too_few_launches(launches: int) -> str:
 
 
 def _rounds(timed: pl.DataFrame) -> list[int]:
-    """Of every Program, of all launches together."""
+    """Return the rounds of every Program, of all launches together."""
     return timed.group_by("program").agg(pl.col("rounds").sum())["rounds"].to_list()
 
 
@@ -74,7 +74,7 @@ def _too_few(of: str, rounds: Sequence[int], floor: int, setting: str) -> list[T
 
 
 def too_few_rounds(short: Sequence[TooFew]) -> str:
-    """A sentence on measurements with fewer rounds than their floor; empty: there are none."""
+    """Return a sentence on measurements with fewer rounds than their floor, or ""."""
     if not short:
         return ""
     told = ", ".join(f"{one.of} {one.rounds} of {one.floor}" for one in short)
@@ -85,9 +85,13 @@ def too_few_rounds(short: Sequence[TooFew]) -> str:
 
 
 def too_few_steps(steps: pl.DataFrame, asked: TrainSection | ConfirmSection) -> str:
-    """A sentence on a model's launches that timed the fewest steps allowed, because time was short for more.
+    """Return a sentence if most launches of a model timed only the fewest steps allowed, for lack of time.
 
-    steps: rows of one model. Empty: most launches had time for more than minimum_steps, or no more were wanted.
+    Args:
+        steps: Rows of one model.
+
+    Returns:
+        Empty: most launches had time for more than minimum_steps, or no more were wanted.
     """
     if isinstance(asked, ConfirmSection):
         setting, seconds = "confirm.step_seconds", asked.step_seconds
@@ -106,7 +110,7 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection | ConfirmSection) -> 
 
 
 def shortfalls(tree: Tree) -> list[str]:
-    """Fewer rounds than the floor, training at the floor of its steps, and what is not known; often nothing."""
+    """Return sentences on rounds below the floor, training at its fewest steps, unknown settings; often none."""
     unknown: list[str] = []
     few = []
     probes, asked = tree.table(PROBES, "probes"), tree.settings(PROBES, "probes")

@@ -1,4 +1,4 @@
-"""What a section of the report is made of, and how numbers are written in it."""
+"""Blocks of a section of the report, and the format of its numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +15,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
-    """A file that figures are from, below the run's folder: which table (or what else) it is, and the rule that
-    wrote it.
-    """
+    """A file behind figures, below the run's folder: its table (or other content) and the rule that wrote it."""
 
     table: str
     rule: str
@@ -29,9 +27,11 @@ Sources = frozenset[Source]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A paragraph. tone: plain, missing (a part that was not made), good or warning.
+    """A paragraph.
 
-    sources, of this and of all other blocks: what its figures are from; none where it has no figure of a run.
+    Attributes:
+        tone: plain, missing (for a part that was not made), good or warning.
+        sources: Sources of the figures, here and in all other blocks; empty without figures of a run.
     """
 
     text: str
@@ -42,9 +42,12 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under headers; `numeric` columns are set to the right. A strong row is what was chosen.
+    """Rows under headers.
 
-    folded: shown on demand, under its title.
+    Attributes:
+        numeric: Columns aligned to the right.
+        strong: Rows of the choice.
+        folded: Shown on demand, under its title.
     """
 
     title: str
@@ -64,10 +67,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A model's result in a few words: one large figure, what it is relative to, and what stands behind it.
+    """A model's result in a few words: a large figure, its reference, and the facts behind it.
 
-    lead: what has to be read before the figure. tone: good (faster beyond noise), plain (as good as what people
-    write), warning (anything less).
+    Attributes:
+        lead: Text to read before the figure.
+        tone: good (faster beyond noise), plain (as good as known ways), warning (anything less).
     """
 
     title: str
@@ -89,7 +93,7 @@ class Cards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Two drawings of the same data, as SVG (`charts.figure`). title: what it shows; caption: how to read it."""
+    """Two drawings of the same data, as SVG (`charts.figure`). title: the subject; caption: how to read it."""
 
     title: str
     caption: str
@@ -108,7 +112,7 @@ INTERVALS = (
     "quotient of the two times. Repeat error: by how much noise alone makes a time wrong, in the "
     "median."
 )
-"""What the brackets behind figures mean."""
+"""Meaning of the brackets behind figures."""
 
 Block = Text | Table | Cards | Figure
 
@@ -124,18 +128,18 @@ class Section:
 
 
 def of(sources: Iterable[Source], blocks: Iterable[Block]) -> list[Block]:
-    """The blocks, each with these sources where it has none yet."""
+    """Return the blocks, with these sources if they have none yet."""
     known = frozenset(sources)
     return [block if block.sources else replace(block, sources=known) for block in blocks]
 
 
 def beside(*tables: TableOfRun) -> Sources:
-    """Of a page in the folder of these tables, that is made of nothing else."""
+    """Return the sources of a page in the folder of these tables, made of them alone."""
     return frozenset(Source(one.name, one.rule, f"{one.name}.parquet") for one in tables)
 
 
 def only(folder: str, blocks: Iterable[Block]) -> list[Block]:
-    """Blocks of one Problem or model (`problems/tp_mlp`), made of what was read for all: without others' files."""
+    """Return blocks of one Problem or model (`problems/tp_mlp`), without files of others among their sources."""
     siblings = f"{folder.rpartition('/')[0]}/"
 
     def mine(source: Source) -> bool:
@@ -145,19 +149,19 @@ def only(folder: str, blocks: Iterable[Block]) -> list[Block]:
 
 
 def missing(what: str, how: str) -> Text:
-    """A part that this run does not have, and what makes it."""
+    """Return a text on a missing part of this run, and how to make it."""
     return Text(text=f"{what} {how}", tone="missing")
 
 
 def ms(us: float | None) -> str:
-    """`151 ms`."""
+    """Format a time: `151 ms`."""
     if us is None:
         return NOTHING
     return f"{figures(us)} us" if us < 1e3 else f"{figures(us / 1e3)} ms"
 
 
 def spread(us: Ratio | None) -> str:
-    """`151 ms (149..155)`."""
+    """Format a time with its interval: `151 ms (149..155)`."""
     if us is None or us.low is None or us.high is None:
         return ms(us.value if us else None)
     unit = 1 if us.value < 1e3 else 1e3  # as `ms` writes the value
@@ -165,22 +169,22 @@ def spread(us: Ratio | None) -> str:
 
 
 def price(us: float | None, low: float | None, high: float | None) -> str:
-    """`4.2 ms (3.9..5.1)`: what the model says, with its range."""
+    """Format the model's price with its range: `4.2 ms (3.9..5.1)`."""
     return ms(us) if us is None else spread(Ratio(value=us, low=low, high=high))
 
 
 def times(ratio: Ratio | None) -> str:
-    """`6.21x (5.90..6.60)`, or that there were too few rounds for an interval."""
+    """Format a ratio: `6.21x (5.90..6.60)`, or with a note on too few rounds."""
     return NOTHING if ratio is None else ratio.text(TIMES)
 
 
 def worded(ratio: Ratio | None) -> str:
-    """`6.21x (5.90..6.60), faster`; without an interval there is no word."""
+    """Format a ratio with its word: `6.21x (5.90..6.60), faster`; no word without an interval."""
     return times(ratio) if ratio is None or ratio.low is None else f"{times(ratio)}, {ratio.word}"
 
 
 def columns_ratio(row: Mapping[str, Any], name: str) -> Ratio | None:
-    """The ratio in the three columns of a table; None where it is not known, or of something over itself."""
+    """Return the ratio in three columns of a table; None if unknown, or of something over itself."""
     value, low, high = (row[name], row[f"{name}_low"], row[f"{name}_high"])
     if value is None or {value, low, high} <= {1.0, None}:
         return None
@@ -188,21 +192,21 @@ def columns_ratio(row: Mapping[str, Any], name: str) -> Ratio | None:
 
 
 def percent(part: float | None) -> str:
-    """`3.2%`."""
+    """Format a share: `3.2%`."""
     return NOTHING if part is None else f"{100 * part:.1f}%"
 
 
 def mebibytes(size: int | None) -> str:
-    """`12.5 MiB`."""
+    """Format a size: `12.5 MiB`."""
     return NOTHING if size is None else f"{figures(size / MIB)} MiB"
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """`1 launch`, `5 launches`."""
+    """Format a count: `1 launch`, `5 launches`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def duration(seconds: float) -> str:
-    """`48 s`, `2 min 05 s`."""
+    """Format a duration: `48 s`, `2 min 05 s`."""
     whole = round(seconds)
     return f"{whole} s" if whole < 90 else f"{whole // 60:,} min {whole % 60:02d} s"

@@ -1,7 +1,7 @@
-"""Figures as inline SVG: drawn once wide and once for a phone, in the page's own colours, with hover texts.
+"""Figures as inline SVG: one drawing for a screen and one for a phone, in the page's colours, with hover texts.
 
-A chart is built with colours that stand for roles; in the SVG they become the page's CSS variables, so that a
-figure follows light and dark. Text stays text, and every mark's description becomes its `<title>`.
+A chart is built with placeholder colours. In the SVG they become the page's CSS variables, so a figure follows
+light and dark mode. Text stays text, and every mark's description becomes its `<title>`.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from altair.utils.schemapi import debug_mode
 
 from overlayccl_core.report.blocks import Figure
 
-WIDE, NARROW = 880, 340  # px: a figure's box on a screen and on a phone, where texts have their own size
-LAYOUT_PX, DRAWN_PX = 13, 12  # room is kept for the widest of the sans-serif fonts that a reader may have
+WIDE, NARROW = 880, 340  # px: a figure's box on a screen and on a phone; text keeps its size
+LAYOUT_PX, DRAWN_PX = 13, 12  # the layout has room for the widest sans-serif font of a reader
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 class Ink(StrEnum):
-    """Roles of colours. The values are no colours to look at: `style.css` gives both sets."""
+    """Roles of colours. The values are placeholders: `style.css` gives the colours of both modes."""
 
     TEXT = "#010101"
     MUTED = "#020202"
@@ -41,24 +41,24 @@ class Ink(StrEnum):
 
 
 def named(name: str) -> Any:
-    """The rows that `figure` is given under this name: altair copies what a chart holds again and again."""
+    """Name the rows given to `figure`: altair would copy data in a chart again and again."""
     return alt.NamedData(name=name)
 
 
 def figure(title: str, caption: str, build: Callable[[int], Any], data: Mapping[str, Rows]) -> Figure:
-    """Draw `build(width)`, a chart of `named` data; it gets its width here, with its axes, unless it has panels."""
-    with debug_mode(False):  # no schema is asked while a chart is built: that takes longer than drawing it
+    """Draw `build(width)`, a chart of `named` data; its width, axes included, is set here, unless it has panels."""
+    with debug_mode(False):  # no schema validation: it takes longer than drawing
         wide, narrow = (_svg(build(width), width, title, data) for width in (WIDE, NARROW))
     return Figure(title=title, caption=caption, wide=wide, narrow=narrow)
 
 
 def is_narrow(width: int) -> bool:
-    """True for a phone's figure: fewer ticks, fewer columns."""
+    """Return whether the figure is a phone's: fewer ticks, fewer columns."""
     return width <= NARROW
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Where a logarithmic axis has ticks: at 1, 2, 5, 10, ... of a short range, at powers of ten of a long one."""
+    """Return ticks of a logarithmic axis: 1, 2, 5, 10, ... of a short range, powers of ten of a long one."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     digits = (1, 2, 3, 5, 7) if high <= 10 * low else (1, 2, 5) if len(decades) <= 4 else (1,)
     return [
@@ -67,7 +67,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def _look(width: int) -> dict[str, Any]:
-    """Vega-Lite's configuration that all figures share."""
+    """Return Vega-Lite's configuration for all figures."""
     text, quiet, line = Ink.TEXT.value, Ink.MUTED.value, Ink.GRID.value
     return {
         "background": "transparent",
@@ -102,7 +102,7 @@ def _look(width: int) -> dict[str, Any]:
 
 def _svg(chart: Any, width: int, title: str, data: Mapping[str, Rows]) -> str:
     spec = {**chart.to_dict(validate=False), "datasets": data, "config": _look(width)}
-    if "facet" not in spec:  # its panels have widths of their own
+    if "facet" not in spec:  # panels set their own widths
         spec |= {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
     version = ".".join(alt.SCHEMA_VERSION[1:].split(".")[:2])
     text = json.dumps(spec)
@@ -111,7 +111,7 @@ def _svg(chart: Any, width: int, title: str, data: Mapping[str, Rows]) -> str:
 
 
 def adopt(text: str, title: str, name: str) -> str:
-    """An SVG document as a part of a page: scalable, labelled, coloured by the page; its ids start with `name`."""
+    """Fit an SVG document into a page: scalable, labelled, coloured by the page; its ids start with `name`."""
     head = re.search(r"<svg[^>]*>", text)
     box = re.search(r'viewBox="([^"]+)"', text)
     if head is None or box is None:

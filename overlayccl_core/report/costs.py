@@ -1,4 +1,4 @@
-"""Where the price of the chosen comes from, by term of the cost model, beside the runner-up's."""
+"""Price of the chosen Program by term of the cost model, beside the runner-up's."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ from overlayccl_core.tables.choice import VERDICTS
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES, TERMS_US
 
-FIGURES = 6  # of the Cases that a model was trained with first; the table has all
-# Of the terms in their order.
+FIGURES = 6  # Cases with a figure, trained ones first; the table has all
+# of the terms, in their order
 INKS = (Ink.GREY, Ink.BLUE, Ink.SKY, Ink.YELLOW, Ink.ORANGE, Ink.GREEN, Ink.PURPLE)
 READING = (
     "The model's price of one pass (all exchanges of a Case once) is a sum of terms. "
@@ -26,7 +26,7 @@ READING = (
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """A figure for the first Cases and a table for all."""
+    """Return a figure for the first Cases and a table for all."""
     with tree.reading() as read:
         explained = _explained(tree)
     if explained is None:
@@ -42,7 +42,7 @@ def blocks(tree: Tree) -> list[Block]:
 
 
 def _explained(tree: Tree) -> list[Explanation] | None:
-    """What was chosen and has a price, what a model was trained with first; None: nothing was chosen."""
+    """Return the priced choices, trained Cases first; None if nothing was chosen."""
     choice, ways, prices = tree.choice, tree.of_problems(KNOWN_WAYS), tree.of_problems(PRICES)
     bench, verdicts = tree.of_problems(BENCH), tree.of_problems(VERDICTS)
     if choice is None or verdicts is None or ways is None or prices is None or bench is None:
@@ -56,12 +56,12 @@ def _explained(tree: Tree) -> list[Explanation] | None:
 
 
 def ink_of(term: str) -> Ink:
-    """The colour of a term of the cost model: that of its place among all terms."""
+    """Return the colour of a term, by its place among all terms."""
     return INKS[list(NAMES.values()).index(term) % len(INKS)]
 
 
 def _compared(explanation: Explanation) -> list[tuple[Part, Priced]]:
-    """Developer's Program is often dearer by far: it stands in the table alone."""
+    """Leave out developer's Program: it is often dearer by far, and stands in the table alone."""
     return [(part, one) for part, one in explanation.parts if part is not Part.DEVELOPER and one.terms]
 
 

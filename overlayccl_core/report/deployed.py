@@ -1,4 +1,4 @@
-"""What is deployed, what its modules said they ran, and under which conditions everything was measured."""
+"""Deployed candidates, their modules' stamps, and the conditions of all measurements."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,12 +52,12 @@ NOT_EMULATED = (
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Choice by Case, files, stamps."""
+    """Return choice by Case, files, stamps."""
     return [*_choices(tree), *_files(tree), *_stamps(tree)]
 
 
 def notes(tree: Tree) -> tuple[Block, ...]:
-    """What must stand beside the first figures."""
+    """Return the notes beside the first figures."""
     return tuple(
         block for said in (emulated, _oversubscribed, disturbed, of_nodes) for block in _warned(tree, said)
     )
@@ -73,7 +73,7 @@ def _warned(tree: Tree, said: Callable[[Tree], Sequence[str]]) -> list[Block]:
 
 
 def conditions(tree: Tree) -> list[Block]:
-    """Host, oversubscription, disturbed launches, repeat errors, what got less than was asked for."""
+    """Return host, oversubscription, disturbed launches, repeat errors, and shortfalls against the settings."""
     return [*_how(tree), *_warned(tree, shortfalls), *_where(tree), *_made_with(tree)]
 
 
@@ -190,7 +190,7 @@ READING = (
 
 
 def _recipe(recipe: dict[str, Any]) -> str:
-    """`developer, then merge(all_reduce:world:1, all)`."""
+    """Return a recipe as text: `developer, then merge(all_reduce:world:1, all)`."""
     base = recipe["base"]
     name = base if isinstance(base, str) else f"backward of {_recipe(base['transpose_of'])}"
     steps = [
@@ -269,7 +269,7 @@ def _measured(tree: Tree) -> list[tuple[str, ...]]:
     for name, frame in frames(tree).items():
         training = "steps_us" in frame.columns
         keys = ["model"] if training else []
-        shared = "problem" in frame.columns  # one launch of all Problems
+        shared = "problem" in frame.columns  # one launch for all Problems
         owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns and not shared else []
         launches = frame.select(*owner, *keys, "launch", "disturbed").unique()
         alone = launches.drop("disturbed").unique()
@@ -291,7 +291,7 @@ def _measured(tree: Tree) -> list[tuple[str, ...]]:
 
 
 def _between_launches(timed: pl.DataFrame, column: str) -> float | None:
-    """The repeat error of launches that follow each other; None where everything ran in one launch."""
+    """Return the repeat error of consecutive launches; None if everything ran in one launch."""
     names = ("model", "microbatches", "arm", "case", "direction", "program")
     keys = [name for name in names if name in timed.columns]
     first, second = [], []

@@ -1,4 +1,4 @@
-"""Which measurements have launches in which others took too much of the CPU, in a sentence."""
+"""A sentence on disturbed launches: other processes took too much of the CPU."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
 
 
 def disturbed(tree: Tree) -> list[str]:
-    """A sentence on the launches that were disturbed; none where nobody disturbed any."""
+    """Return a sentence with the disturbed launches of each measurement, or none."""
     told = [
         f"{len(bad)} of {len(launches)} launch{'es' if len(launches) != 1 else ''} of {name}"
         for name, frame in _measured(tree)
@@ -31,7 +31,7 @@ def disturbed(tree: Tree) -> list[str]:
 
 
 def _measured(tree: Tree) -> Iterator[tuple[str, pl.DataFrame]]:
-    """(name, rows with figures) of every measurement."""
+    """Yield (name, rows with figures) of every measurement."""
     if (probes := tree.table(PROBES, "probes")) is not None:
         yield "the probes", probes
     for problem in tree.problems:
@@ -47,5 +47,5 @@ def _measured(tree: Tree) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _launches(frame: pl.DataFrame) -> tuple[set[int], set[int]]:
-    """(disturbed launches, launches)."""
+    """Return (disturbed launches, launches)."""
     return set(frame.filter("disturbed")["launch"]), set(frame["launch"])

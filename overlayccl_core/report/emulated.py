@@ -1,4 +1,4 @@
-"""What times are of where a backend says that they are not of real collectives, in a sentence."""
+"""A sentence on times without real collectives, as declared by a backend."""
 
 from overlayccl_core.launching import fingerprint
 from overlayccl_core.report.measured import fingerprints_of
@@ -6,7 +6,7 @@ from overlayccl_core.report.tree import Tree
 
 
 def emulated(tree: Tree) -> list[str]:
-    """The sentence; none where all times are of the library's collectives between real ranks."""
+    """Return the sentence; none if all times are of the library's collectives between real ranks."""
     what = sorted({said for one in fingerprints_of(tree) if (said := fingerprint.part(one, "emulated"))})
     if not what:
         return []

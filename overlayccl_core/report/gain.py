@@ -1,4 +1,4 @@
-"""Where the gain comes from: from developer's step to that of what is deployed, one change at a time."""
+"""Waterfall of the gain: from developer's step to the deployed one, one change at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ BY_HAND: dict[str, str] = {
     ArmName.SINGLE_GRAPH: "schedule",
     ArmName.HAND_BUNDLED: "merging calls",
     ArmName.BEST_KNOWN_WAY: "another strategy",
-}  # in the order of the way, and what is new
+}  # in the order of the waterfall, with the change of each
 SEARCH = "search"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One bar of the waterfall, in us: from where the one before ended. gain: of what is deployed over it."""
+    """One bar of the waterfall, in us, from the end of the bar before. gain: of the deployed arm over this one."""
 
     label: str
     from_us: float
@@ -33,10 +33,10 @@ class Change:
 
 
 def changes(worth: Worth) -> list[Change]:
-    """developer where it alone is fastest, another M, what each arm by hand changes, what is deployed.
+    """Return the changes: developer at its fastest, another M, each arm by hand, the deployed arm.
 
-    [] where developer or what is deployed was not timed. An arm that is missing, or runs the Programs of a plainer
-    one, is no step; the way by hand ends at the arm whose Programs are deployed.
+    Empty if developer or the deployed arm was not timed. A missing arm, or one with a plainer arm's Programs, is no
+    step. The way by hand ends at the arm with the deployed Programs.
     """
     mine, developer = worth.deployed, worth.developer
     if mine is None or developer is None:
@@ -58,7 +58,7 @@ def changes(worth: Worth) -> list[Change]:
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """A waterfall for each model."""
+    """Return a waterfall for each model."""
     if not tree.worths:
         return [missing("No model was timed after the choice, so there is no gain to take apart.", "")]
     return [Text(text=READING), *_waterfalls(tree)]

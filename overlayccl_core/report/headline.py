@@ -1,4 +1,4 @@
-"""What is deployed in each model and what it is worth: the words, step time against memory, every way beside it."""
+"""The deployed arm of each model and its gain: words, step time against memory, every other arm beside it."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ WORDS = (
 
 
 def cards_of(tree: Tree) -> Cards:
-    """One card for each model."""
+    """Return one card for each model."""
     with tree.reading() as read:
         cards = tuple(map(_card, tree.worths))
         tree.cite(CONFIRMED_STEPS)
@@ -62,7 +62,7 @@ def cards_of(tree: Tree) -> Cards:
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Each model as a figure and a table: its words are on its card. Then the bench of what no model trains."""
+    """Return each model's figure and table (its words are on its card), then the bench of Cases without a model."""
     if tree.deployed is None:
         return [
             missing(
@@ -89,7 +89,7 @@ def _ways(tree: Tree) -> Iterator[Block]:
 
 
 def _tone(worth: Worth) -> str:
-    """Of the verdict alone: a gain beyond noise is good, a known way plain, anything else a warning."""
+    """Rate the verdict alone: a gain beyond noise is good, a known way plain, anything else a warning."""
     if worth.deployed is None or worth.instead or worth.disturbed or worth.quicker:
         return "warning"
     gain = worth.gain_over(worth.rival)

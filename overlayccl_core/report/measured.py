@@ -1,4 +1,4 @@
-"""What a run measured: the rows with figures of its tables."""
+"""Measurements of a run: the rows with figures of its tables."""
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
 
 
 def frames(tree: Tree) -> dict[str, pl.DataFrame]:
-    """What was measured -> its rows, without what failed on the ranks."""
+    """Return measurement -> rows, without failures on the ranks."""
     named = {
         "probes of the cost model": tree.table(PROBES, "probes"),
         "bench of candidates, by which was chosen": tree.of_problems(BENCH),
@@ -27,10 +27,10 @@ def frames(tree: Tree) -> dict[str, pl.DataFrame]:
 
 
 def _ran(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without what failed on the ranks, which has no figures."""
+    """Drop rows of failures on the ranks: they have no figures."""
     return frame.filter(pl.col("status").is_in(MEASURED)) if "status" in frame.columns else frame
 
 
 def fingerprints_of(tree: Tree) -> list[str]:
-    """What the measurements are of."""
+    """Return the fingerprints of the measurements."""
     return sorted({one for frame in frames(tree).values() for one in frame["fingerprint"].unique()})

@@ -20,7 +20,7 @@ CAPTION = (
     "The number in a mark is M. Lower is faster, further left holds less memory. Dashed: the best that needs no "
     "search at each memory. A deployed arm under this line is worth its search."
 )
-LOG_FROM = 3  # times as much at one end of an axis as at the other
+LOG_FROM = 3  # ratio of an axis's ends: logarithmic from here on
 MARK_PX, AXIS_PX = 19, 60
 ROLES = {  # colour, shape: no two differ by colour alone
     "deployed": (Ink.BLUE, "diamond"),
@@ -37,9 +37,9 @@ def _role(split: SplitRow) -> str:
 
 
 def _shown(worth: Worth) -> list[SplitRow]:
-    """Those with a time and a memory of their own, and the rival; what is deployed on top.
+    """Return rows with their own time and memory, and the rival; the deployed one on top.
 
-    The module that was chosen is left out: the file beside it is the same.
+    The chosen module is left out: the file beside it is the same.
     """
     chosen = set(worth.chosen_as.items())
     shown = [
@@ -53,14 +53,14 @@ def _shown(worth: Worth) -> list[SplitRow]:
 
 
 def frontier(ways: Iterable[SplitRow]) -> list[SplitRow]:
-    """Of those that need no search, each that is faster than all with as little memory, the least memory first."""
+    """Return the Pareto frontier (time, memory) of the arms that need no search, the least memory first."""
     known = [one for one in ways if not one.needs_search and one.peak_memory_bytes]
     known = [one for one in known if one.arm != ArmName.DEPLOYED]
     return splits.frontier(known, held=lambda one: one.peak_memory_bytes or 0, us=lambda one: one.step_us)
 
 
 def _point(one: SplitRow) -> dict[str, Any]:
-    assert one.peak_memory_bytes is not None  # the caller asked
+    assert one.peak_memory_bytes is not None  # the caller checked
     return {
         "mib": one.peak_memory_bytes / MIB,
         "ms": one.step_us / 1e3,
@@ -71,7 +71,7 @@ def _point(one: SplitRow) -> dict[str, Any]:
 
 
 def figures(worth: Worth) -> list[Figure]:
-    """One; none where no memory is known."""
+    """Return one figure; none if no memory is known."""
     rows = [_point(one) for one in _shown(worth)]
     if not rows:
         return []
@@ -127,12 +127,13 @@ def figures(worth: Worth) -> list[Figure]:
 
 
 def side_by_side(places: Sequence[tuple[float, float]], reach: int) -> list[float]:
-    """[(x, y)] in px -> x of each mark, moved by up to `reach` marks so that it covers none of those after it.
+    """Return x of each mark, moved by up to `reach` marks so that it covers no later one; without room it stays.
 
-    Where there is no room it stays.
+    Args:
+        places: (x, y) of each mark, in px.
     """
     placed: list[tuple[float, float]] = []
-    for x, y in reversed(places):  # what counts most comes last and keeps its place
+    for x, y in reversed(places):  # the most important mark is last and keeps its place
         tried = (x + sign * n * MARK_PX for n in range(reach + 1) for sign in (-1, 1))
         free = (at for at in tried if all(math.hypot(at - a, y - b) >= MARK_PX for a, b in placed))
         placed.append((next(free, x), y))
@@ -145,14 +146,14 @@ def _height(width: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Axis:
-    """Logarithmic where the ends are far apart."""
+    """An axis, logarithmic if its ends are far apart."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "_Axis":
-        """With a little more room than they take."""
+        """Return an axis with a little more room than the values need."""
         low, high = min(values), max(values)
         room = (high / low) ** 0.08 * 1.03
         return cls(low=low / room, high=high * room)
@@ -162,19 +163,19 @@ class _Axis:
         return self.high / self.low >= LOG_FROM
 
     def share(self, value: float) -> float:
-        """0 at the low end, 1 at the high one."""
+        """Return the place of a value: 0 at the low end, 1 at the high one."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def value(self, share: float) -> float:
-        """The other way round."""
+        """Return the value at a place."""
         if self.logarithmic:
             return self.low * math.exp(share * math.log(self.high / self.low))
         return self.low + share * (self.high - self.low)
 
     def encoding(self) -> dict[str, Any]:
-        """How Vega-Lite is to draw it."""
+        """Return Vega-Lite's options of the axis."""
         ends = [self.low, self.high]
         if not self.logarithmic:
             return {"scale": alt.Scale(domain=ends, nice=False, zero=False)}

@@ -1,4 +1,4 @@
-"""What is to be said of nodes that are not alike, and of clocks that do not agree, over all that a run measured."""
+"""Sentences on unlike nodes and diverging clocks, over all measurements of a run."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from overlayccl_core.report.tree import Tree
 
 
 def of_nodes(tree: Tree) -> list[str]:
-    """Sentences; none where all launches ran on like nodes whose clocks agree, or on one host."""
+    """Return the sentences; none if all nodes are alike with agreeing clocks, or there is one host."""
     return doubts([one for frame in frames(tree).values() for one in _timed(frame)])
 
 
 def _timed(frame: pl.DataFrame) -> Iterator[LaunchClock]:
-    """The shortest that was timed on each kind of nodes, with clocks so far off."""
+    """Yield the shortest timing for each kind of nodes and clock offset."""
     lasted = (
         pl.col("steps_us").list.min()
         if "steps_us" in frame.columns

@@ -28,7 +28,7 @@ LINKS = (
     "Links lead to files of this folder; where the page stands without it, as in Snakemake's own report, they "
     "lead nowhere."
 )
-OPEN = "worth"  # all other parts are folded
+OPEN = "worth"  # other sections are folded
 TITLES = {
     "worth": ("What it is worth", headline.blocks),
     "gain": ("Where the gain comes from", gain.blocks),
@@ -44,9 +44,10 @@ TITLES = {
 
 
 def page(trees: Sequence[Tree], at: Path | None = None) -> str:
-    """The HTML. The first run comes first, and is called the default one where there are others.
+    """Return the HTML of one or several runs. The first run comes first, marked as the default if there are others.
 
-    at: the folder that the page will be in, for its links to tables; the first run's, if it is not told.
+    Args:
+        at: Folder of the page, for its links to tables; default: the first run's.
     """
     here = at or trees[0].path
     parts = []
@@ -55,7 +56,7 @@ def page(trees: Sequence[Tree], at: Path | None = None) -> str:
             parts.append(_part(tree, here, first=number == 0 and len(trees) > 1))
         except TableError:
             raise
-        except ValueError as error:  # what is in its tables, such as a Program of another release
+        except ValueError as error:  # a table's content, such as a Program of another release
             raise ValueError(f"{tree.path}: {error}") from None
     return rendered(parts, LEAD)
 

@@ -1,4 +1,4 @@
-"""The bench of every candidate, at the Cases that no model trains: there a pass is all that is timed."""
+"""The bench of every candidate, at Cases that no model trains: only passes are timed there."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,11 +20,11 @@ from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 
 Row = Mapping[str, Any]
-_Line = tuple[tuple[str, ...], bool]  # cells, and whether it is what was chosen
+_Line = tuple[tuple[str, ...], bool]  # cells, and whether it is the choice
 
 
 def untrained(tree: Tree) -> tuple[str, ...]:
-    """The Problems of what is deployed that no model of the run trains at any Case."""
+    """Return the deployed Problems that no model of the run trains at any Case."""
     if tree.deployed is None:
         return ()
     trained = set(tree.deployed.filter(pl.col("trained_in").is_not_null())["problem"])
@@ -32,7 +32,7 @@ def untrained(tree: Tree) -> tuple[str, ...]:
 
 
 def untrained_text(problems: tuple[str, ...]) -> str:
-    """That their figures are of passes."""
+    """Say that their figures are of passes."""
     return (
         f"No model of this run trains {', '.join(problems)}: no step is told there, only passes, which were timed "
         "alone."
@@ -40,7 +40,7 @@ def untrained_text(problems: tuple[str, ...]) -> str:
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Which Problems have no model, and for each Problem a table of the candidates at Cases without one."""
+    """Name Problems without a model; for each Problem, tabulate the candidates at Cases without one."""
     return [
         *_alone(tree),
         *(block for p in tree.problems for block in only(f"problems/{p}", _bench(tree, p))),
@@ -76,7 +76,7 @@ def _lines(
     here: Mapping[str, tuple[str, Measurement]],
     known: Mapping[tuple[str, str, str], Priced],
 ) -> Iterator[_Line]:
-    """The candidates of a row of `choice`, the fastest first. ways: program -> its names, if it is developer's."""
+    """Yield the candidates of a row of `choice`, the fastest first. ways: program -> (names, if developer's)."""
     developer = next((one for program, (_, one) in here.items() if ways.get(program, ("", False))[1]), None)
     for program, (name, one) in sorted(here.items(), key=lambda item: item[1][1].estimate.value):
         chosen, price = program == row["program"], known.get((row["case"], row["direction"], program))
@@ -95,7 +95,7 @@ def _lines(
 
 
 def _named(ways: pl.DataFrame, place: Place) -> dict[str, tuple[str, bool]]:
-    """program -> (the names of all strategies that are it, whether one of them is the developer's)."""
+    """Return program -> (names of all its strategies, whether one of them is the developer's)."""
     names: dict[str, list[str]] = {}
     developers = set()
     for row in ways.filter(pl.col("program").is_not_null()).iter_rows(named=True):

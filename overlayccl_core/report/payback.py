@@ -1,4 +1,4 @@
-"""What a run cost, and after how many training steps that time is saved again. Durations and tables only."""
+"""Cost of a run, and the training steps until it is saved again. Durations and tables only."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +14,12 @@ from overlayccl_core.tables.probes import PROBES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a run took, from its first job to the launches that confirm its choice.
+    """Cost of a run, from its first job to the launches that confirm its choice.
 
-    jobs: every rule's job, as Snakemake timed its last run. nodes: on which ranks ran; None without probes.
-    unknown: jobs that left no duration.
+    Attributes:
+        jobs: Job of every rule, as last timed by Snakemake.
+        nodes: Nodes of the ranks; None without probes.
+        unknown: Jobs without a duration.
     """
 
     jobs: tuple[Phase, ...]
@@ -30,7 +32,7 @@ class Cost:
         return sum(job.seconds for job in self.jobs)
 
     def node_seconds(self, job: Phase) -> float | None:
-        """A job that measures holds every node, any other one of them."""
+        """Return seconds times nodes: all nodes (None if unknown) for a measuring job, one for others."""
         if job.rule not in on_ranks():
             return job.seconds
         return None if self.nodes is None else job.seconds * self.nodes
@@ -38,9 +40,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payback:
-    """What is deployed in a model beside another arm. saved_us: of a step, None: it is not faster.
+    """Savings of a model's deployed arm over another arm.
 
-    steps: of training, until what a run cost is saved again; None also where its cost is not known.
+    Attributes:
+        saved_us: Saving of a step; None: it is not faster.
+        steps: Training steps until the cost of the run is saved; None also without a known cost.
     """
 
     saved_us: float | None
@@ -48,7 +52,7 @@ class Payback:
 
 
 def cost_of(tree: Tree) -> Cost | None:
-    """None where no job left a duration."""
+    """Return the cost of a run; None if no job left a duration."""
     jobs = tuple(phase for phase in tree.phases if not phase.shows)
     if not jobs:
         return None
@@ -57,9 +61,9 @@ def cost_of(tree: Tree) -> Cost | None:
 
 
 def payback(worth: Worth, other: SplitRow | None, cost: Cost | None) -> Payback:
-    """Break-even step: the seconds of a run over what a step saves (medians over launches).
+    """Return the break-even step: seconds of the run over the saving of a step (medians over launches).
 
-    Nothing where that is not faster beyond noise, or does not stand: what may be noise pays for nothing.
+    Savings count only if the choice stands and is faster beyond noise.
     """
     mine, gain = worth.deployed, worth.gain_over(other)
     if (
@@ -91,7 +95,7 @@ def _expected(tree: Tree) -> Iterator[str]:
 
 
 def _nodes(tree: Tree) -> int | None:
-    """Every probe is of all ranks of the deployment."""
+    """Count the nodes by a probe: each probe spans all ranks of the deployment."""
     probes = tree.table(PROBES, "probes")
     if probes is None or probes.is_empty():
         return None

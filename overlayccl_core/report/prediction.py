@@ -1,4 +1,4 @@
-"""Predicted against measured times: of what was benched and of the held-out Programs, beside the repeat error."""
+"""Predicted against measured times of benched and held-out Programs, beside the repeat error."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ HELD_OUT = "held-out mixed Programs"
 MEASURED, PREDICTED = "measured, ms (log)", "predicted, ms (log)"
 _COLORS = (Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.YELLOW)
 _SHAPES = ("square", "triangle-up", "diamond", "cross", "triangle-down")
-NOISE = {True: " (noise)", False: "", None: " (too few rounds)"}  # whether a regret is within it
+NOISE = {True: " (noise)", False: "", None: " (too few rounds)"}  # whether a regret is within noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A Program: what the model says, what was measured, and which set it is of."""
+    """A Program: its predicted and measured time, and its set."""
 
     name: str
     group: str
@@ -48,7 +48,7 @@ class Point:
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """The scatter plot, the figures beside the repeat error, and the regret of every choice."""
+    """Return the scatter plot, the figures beside the repeat error, and the regret of every choice."""
     return [*_compared(tree), *_rightness(tree), *_regret(tree)]
 
 
@@ -69,7 +69,7 @@ def _rightness(tree: Tree) -> Iterator[Block]:
 
 
 def points(tree: Tree) -> list[Point]:
-    """Every held-out Program, priced by this run's theta, and every benched candidate that was given a price."""
+    """Return every held-out Program, priced by this run's theta, and every benched candidate with a price."""
     return [*_heldout(tree), *_benched(tree)]
 
 
@@ -190,7 +190,7 @@ def _figure(tree: Tree, compared: list[Point]) -> Figure:
 
 
 def mark_of(number: int) -> tuple[Ink, str]:
-    """Colour and shape of a Problem's dots; no two of the first 20 have both alike."""
+    """Return colour and shape of a Problem's dots; the first 20 differ in one of them."""
     return _COLORS[number % len(_COLORS)], _SHAPES[number % len(_SHAPES)]
 
 
@@ -204,7 +204,7 @@ def _worst(rows: pl.DataFrame) -> Text:
         for row in heldout.iter_rows(named=True)
     ]
     if not cases.is_empty():
-        near = (pl.col("top1_regret") <= 0.05) | pl.col("top1_within_noise")  # null: too few rounds to say
+        near = (pl.col("top1_regret") <= 0.05) | pl.col("top1_within_noise")  # null: too few rounds
         told = cases.filter(pl.col("top1_regret").is_not_null(), near.is_not_null())
         untold = cases.filter(pl.col("top1_regret").is_not_null()).height - told.height
         said.append(

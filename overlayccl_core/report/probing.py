@@ -1,4 +1,4 @@
-"""The page of the target `probing`: cost models of probes that a language model chose, and of the sweep."""
+"""The page of the target `probing`: cost models fitted to probes of a language model's choice, and to the sweep."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ LEAD = (
 
 
 def page(rows: pl.DataFrame, name: str) -> str:
-    """The HTML. rows: the table `probing`; name: of the run."""
+    """Return the HTML. rows: the table `probing`; name: of the run."""
     blocks = of(beside(PROBING), _blocks(rows))
     section = Section(anchor="probes", title="Cost models by their probes", blocks=blocks)
     part = Part(
@@ -110,7 +110,7 @@ def _chosen_by(here: pl.DataFrame) -> str:
 
 
 def _over(values: pl.Series) -> str:
-    """`0.0712`, of several the median (of two in the middle the lower) with the ends; what is not known is last."""
+    """Format `0.0712`; of several the (lower) median and the ends, with unknown values last."""
     found = [NOTHING if one is None else figures(one) for one in values.sort(nulls_last=True)]
     middle = found[(len(found) - 1) // 2]
     return middle if len(found) == 1 else f"{middle} ({found[0]}..{found[-1]})"

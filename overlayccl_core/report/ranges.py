@@ -1,4 +1,4 @@
-"""What several runs found of the same things, as ranges, and the state of the machine in each of them."""
+"""Results of several runs as ranges, and the state of the machine in each run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from overlayccl_core.tables.fidelity import FIDELITY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """The least and the largest of what some runs say."""
+    """Least and largest value over some runs."""
 
     low: float
     high: float
@@ -24,9 +24,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where and how a run was measured. disturbed: measurements in which others took CPU time.
+    """Where and how a run was measured.
 
-    foreign_cpu_share: the most of any launch that knows it.
+    Attributes:
+        disturbed: Measurements with launches in which others took CPU time.
+        foreign_cpu_share: Largest known share of any launch.
     """
 
     fingerprints: tuple[str, ...]
@@ -36,9 +38,10 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelities:
-    """How right the model was at a Case and direction (None: on held-out Programs), over the runs that tell.
+    """Accuracy of the model at a Case and direction (None: on held-out Programs), over the runs with such rows.
 
-    beyond_noise: in how many of them the model's first choice was slower than the fastest beyond noise.
+    Attributes:
+        beyond_noise: Number of runs with a first choice slower than the fastest beyond noise.
     """
 
     case: str | None
@@ -53,8 +56,14 @@ class Fidelities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What was chosen over others, in one run. over_best: over the best that needs no search at the same or less
-    memory, best_other; over_fastest: at any memory. known: it needs no search itself. use: what takes its place."""
+    """Gain of the choice over others, in one run.
+
+    Attributes:
+        over_best: Over `best_other`, the best that needs no search at the same or less memory.
+        known: Whether the choice itself needs no search.
+        use: Action in place of the choice.
+        over_fastest: Over the fastest that needs no search at any memory.
+    """
 
     run: Tree
     over_best: Ratio | None
@@ -66,13 +75,13 @@ class Gain:
 
 
 def range_of(values: Iterable[float | None]) -> Range | None:
-    """None where no run has a value."""
+    """Return the range of the known values; None without any."""
     known = [value for value in values if value is not None]
     return Range(low=min(known), high=max(known)) if known else None
 
 
 def state(tree: Tree) -> State:
-    """Of all that was measured in a run."""
+    """Return the state over all measurements of a run."""
     measured = frames(tree)
     shares = [s for frame in measured.values() for s in frame["foreign_cpu_share"].drop_nulls()]
     return State(
@@ -83,7 +92,7 @@ def state(tree: Tree) -> State:
 
 
 def fidelities(trees: Sequence[Tree]) -> list[Fidelities]:
-    """The held-out Programs first, then every Case and direction that any run has."""
+    """Return the fidelities of held-out Programs first, then of every Case and direction of any run."""
     found = [
         frame
         for tree in trees
@@ -116,7 +125,7 @@ def _fidelities(case: object, direction: object, rows: pl.DataFrame) -> Fideliti
 
 
 def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
-    """Model -> what is deployed is worth in each run; after the models, the Cases that no model trains."""
+    """Return model -> gain in each run; after the models, Cases without a model."""
     found: dict[str, list[Gain]] = {}
     for tree in trees:
         for worth in tree.worths:

@@ -1,4 +1,4 @@
-"""What was not taken and why: proposals of searches, verdicts that are no pass, strategies that are out."""
+"""Rejections and their reasons: proposals of searches, verdicts other than pass, strategies that are out."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ OUTCOMES = {
     ProposalOutcome.ILLEGAL: "waits for itself or breaks a rule",
     ProposalOutcome.INFEASIBLE: "priced, never to be chosen",
 }
-ENDS = {  # those that did not end by themselves stand first
+ENDS = {  # interrupted searches first
     "proposer_failed": "its proposer failed",
     "programs": "cut by the guard `programs`",
     "rounds": "cut by the guard `rounds`",
@@ -43,7 +43,7 @@ SEARCHES = 80
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Proposals by outcome, why the search ended, verdicts, strategies that do not apply."""
+    """Return proposals by outcome, ends of searches, verdicts, and strategies that do not apply."""
     return [*_searches(tree), *_verdicts(tree), *_without_program(tree)]
 
 
@@ -132,7 +132,7 @@ def _rules_table(sketches: pl.DataFrame) -> Table:
 
 @sourced
 def _ends(tree: Tree) -> list[Block]:
-    """Why every search ended, those first that could have found more."""
+    """Show why every search ended, first those that could have found more."""
     ends = tree.of_searches(SEARCH_ENDS)
     if ends is None:
         return [missing("Why the searches ended was not recorded.", "Run snakemake again to make the table.")]

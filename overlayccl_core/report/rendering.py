@@ -15,9 +15,12 @@ from overlayccl_core.report.blocks import Block, Cards, Section, Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a page says of one run. label: the run's name for people; about: where its figures are from.
+    """The part of a page on one run.
 
-    folder: the run's, from that of the page: links to files begin with it.
+    Attributes:
+        label: The run's name for people.
+        about: Origin of the figures.
+        folder: The run's folder, relative to the page's: the beginning of links to files.
     """
 
     name: str
@@ -39,7 +42,7 @@ class Origin:
 
 
 def origins(sources: Iterable[Source], folder: str) -> list[Origin]:
-    """Sources by table and rule. folder: the run's, from that of the page."""
+    """Group sources by table and rule. folder: the run's, relative to the page's."""
     return [
         Origin(
             table=table,
@@ -51,7 +54,7 @@ def origins(sources: Iterable[Source], folder: str) -> list[Origin]:
 
 
 def rendered(parts: Sequence[Part], lead: str) -> str:
-    """The HTML. lead: one sentence that says what the page is about."""
+    """Return the HTML. lead: one sentence on the subject of the page."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -66,7 +69,7 @@ def rendered(parts: Sequence[Part], lead: str) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """Text whose long names may be broken where they are joined: after `_`, `/`, `:`, `,` and a `-` inside a name.
+    """Allow line breaks at the joints of long names: after `_`, `/`, `:`, `,` and a `-` inside a name.
 
     A browser itself breaks no hyphen before a digit, as in `n4-64KiB`.
     """

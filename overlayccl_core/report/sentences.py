@@ -1,4 +1,4 @@
-"""The sentences that a run says first, on the screen and in the report: what to use, and what it is worth."""
+"""The first sentences of a run, on the screen and in the report: the arm to use, and its gain."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.tables.deployed import Use
 
 Row = Mapping[str, Any]
-KNOWN = "no search needed"  # in place of a gain between two ways that people write
+KNOWN = "no search needed"  # in place of a gain between two known ways
 CHOSEN = "known ways, chosen by measuring"
 DISTURBED = "Disturbed: others took CPU time in most of these launches. Measure again on a quiet machine."
 PLACED = "It has the place in deploy/, by the same launches that tell its gain."
@@ -22,17 +22,17 @@ SHARED = (
 
 
 def warnings(worth: Worth) -> list[str]:
-    """What has to be read before any gain: of what is deployed, then of other counts of microbatches."""
+    """Return the sentences to read before any gain: on the deployed arm, then on other counts of microbatches."""
     return [*_of_deployed(worth), *added_nothing(worth), *_of_others(worth)]
 
 
 def cautions(worth: Worth) -> list[str]:
-    """The warnings without that a known way was chosen, where the figure says so."""
+    """Return the warnings, without the one on a known way if the figure says so."""
     return [*_of_deployed(worth), *(added_nothing(worth) if worth.instead else ()), *_of_others(worth)]
 
 
 def added_nothing(worth: Worth) -> Iterator[str]:
-    """That a known way was chosen."""
+    """Say that a known way was chosen."""
     if worth.deployed is not None and worth.known:
         chosen = arm_label(worth.deployed.ran_as)
         yield f"The search added nothing here: what was chosen is {chosen}, which people write."
@@ -58,7 +58,7 @@ def _of_others(worth: Worth) -> Iterator[str]:
 
 
 def quicker(worth: Worth) -> Iterator[str]:
-    """What is faster beyond noise than what was chosen, and was not chosen: it takes more memory, or came late."""
+    """Name arms faster than the choice beyond noise: each takes more memory, or came late."""
     held = (worth.deployed and worth.deployed.peak_memory_bytes) or 0
     for one in worth.quicker:
         more = (one.peak_memory_bytes or 0) > held
@@ -67,13 +67,13 @@ def quicker(worth: Worth) -> Iterator[str]:
 
 
 def brief(worth: Worth) -> list[str]:
-    """What is deployed, and its gain over developer."""
+    """Name the deployed arm, and its gain over developer."""
     mine = worth.deployed
     return [] if mine is None else [_deployed(worth, mine), *_over_developer(worth, mine)]
 
 
 def facts(worth: Worth) -> list[str]:
-    """What is deployed, its gains over others, and what being a file costs it."""
+    """Name the deployed arm, its gains over others, and the file's overhead."""
     mine = worth.deployed
     if mine is None:
         return []
@@ -97,12 +97,12 @@ def _deployed(worth: Worth, mine: SplitRow) -> str:
 
 
 def place_of(row: Row) -> str:
-    """`tp_mlp/n4-m8-l8-32KiB-f32, forward` of a row of `deployed`."""
+    """Return Case and direction of a row of `deployed`: `tp_mlp/n4-m8-l8-32KiB-f32, forward`."""
     return f"{row['case']}, {row['direction']}"
 
 
 def case_warnings(row: Row) -> Iterator[str]:
-    """What has to be said of a row of `deployed` before its gains. Of a trained Case, the step says it."""
+    """Warn about a row of `deployed` before its gains. For a trained Case, the step's sentences do."""
     if row["trained_in"]:
         return
     gain, of_module = columns_ratio(row, "gain"), columns_ratio(row, "of_module")
@@ -124,12 +124,12 @@ def case_warnings(row: Row) -> Iterator[str]:
 
 
 def case_known(row: Row) -> bool:
-    """Whether a row of `deployed` is of a known way that was timed alone: then no gain is this project's."""
+    """Tell whether a row of `deployed` is a known way timed alone: then no gain is this project's."""
     return row["use"] == Use.KNOWN and row["instead"] is None and row["measured_us"] is not None
 
 
 def _instead(worth: Worth) -> Iterator[str]:
-    """What is to be done in place of what was chosen, where the model is fastest."""
+    """Name the arm to use in place of the choice, at its fastest count."""
     mine, better = worth.deployed, worth.instead
     if mine is not None and better is not None:
         less = "the same or less memory"
@@ -140,7 +140,7 @@ def _instead(worth: Worth) -> Iterator[str]:
 
 
 def _placed(worth: Worth, better: SplitRow) -> str:
-    """What deploy/ has in place of what was chosen. The framework's own is to be kept at every count."""
+    """Say what deploy/ has in place of the choice. The framework's own is to be kept at every count."""
     keeps = is_framework(better.arm)
     counts = worth.candidates.keys() if keeps else (better.microbatches,)
     lacking = sorted(m for m in counts if m not in worth.replaced)
@@ -152,7 +152,7 @@ def _placed(worth: Worth, better: SplitRow) -> str:
 
 
 def _elsewhere(worth: Worth) -> Iterator[str]:
-    """What took the place at counts that are not deployed."""
+    """Name the arms in place of the choice at counts without deployment."""
     better = worth.instead
     if better is not None and is_framework(better.arm):
         return
@@ -197,7 +197,7 @@ def _over_rival(worth: Worth) -> str:
 
 
 def _over_fastest(worth: Worth) -> Iterator[str]:
-    """The other gain, which memory has no part in."""
+    """Tell the gain over the fastest at any memory."""
     fastest = worth.fastest
     if fastest is None or not (gain := worth.gain_over(fastest)):
         return
@@ -210,7 +210,7 @@ def _over_fastest(worth: Worth) -> Iterator[str]:
 
 
 def _over_developer(worth: Worth, mine: SplitRow) -> Iterator[str]:
-    """At the same count of microbatches, and where developer alone is fastest; not where that is the rival."""
+    """Tell the gain over developer at the same count, and at its fastest count, unless that is the rival."""
     alone, here = worth.developer, worth.at(mine.microbatches, ArmName.DEVELOPER)
     if here is not worth.rival and (gain := worth.gain_over(here)):
         also = ", where developer alone is fastest" if here is alone else ""
@@ -225,7 +225,7 @@ def _over(worth: Worth) -> str:
 
 
 def _overhead(worth: Worth) -> Iterator[str]:
-    """The file's step over that of the module that was chosen: what being a file costs, its groups left out."""
+    """Compare the file's step with the chosen module's: the file's overhead, without its groups."""
     module = worth.generator
     if module is not None and (gain := module.gain) is not None:
         low, high = (None if end is None else 1 / end for end in (gain.high, gain.low))
@@ -243,5 +243,5 @@ def _candidates(worth: Worth, mine: SplitRow) -> str:
 
 
 def first_up(text: str) -> str:
-    """With a capital."""
+    """Capitalize the first letter."""
     return text[:1].upper() + text[1:]

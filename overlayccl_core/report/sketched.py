@@ -1,4 +1,4 @@
-"""What language models were asked, what they brought, and what that cost."""
+"""Questions to language models, their sketches, and the cost."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +32,7 @@ Key = tuple[str, str, str]  # Problem, search, style
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Totals by Problem and style; every sketch with what became of it. None where no model was asked."""
+    """Return totals by Problem and style, and the outcome of every sketch; none if no model was asked."""
     with tree.reading() as asked:
         calls, sketches = tree.of_searches(CALLS), tree.of_searches(SKETCHES)
     if calls is None or not calls.height or sketches is None:
@@ -112,7 +112,7 @@ def _polished(places: pl.DataFrame, ends: pl.DataFrame | None) -> str:
 
 @sourced
 def _trials(tree: Tree) -> Iterator[Block]:
-    """How many ran on the ranks, and what the others did there."""
+    """Count the sketches run on the ranks, and show the failures."""
     trials = tree.of_searches(TRIALS)
     if trials is None or not trials.height:
         return
@@ -168,7 +168,7 @@ def _rows(sketched: pl.DataFrame, prices: dict[tuple[str, str, str], float]) -> 
 
 
 def _aim(row: dict[str, Any]) -> str:
-    """`refine: collectives of 1.50 ms, now 1.20 ms`."""
+    """Format a question's aim: `refine: collectives of 1.50 ms, now 1.20 ms`."""
     said = row["purpose"] or NOTHING
     return (
         said
@@ -178,7 +178,7 @@ def _aim(row: dict[str, Any]) -> str:
 
 
 def _prices(tree: Tree) -> dict[tuple[str, str, str], float]:
-    """(Case, direction, value_digest) -> us of the cheapest of that value."""
+    """Return (Case, direction, value_digest) -> us of the cheapest candidate of that value."""
     candidates = tree.of_searches(CANDIDATES)
     if candidates is None:
         return {}

@@ -1,4 +1,4 @@
-"""What a run cost, and when what it deploys has saved that again."""
+"""Cost of a run, and the training steps until its deployment has saved that time."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +32,7 @@ NODES = (
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Break-even by model, node-seconds by job, and a figure of all jobs."""
+    """Return break-even by model, node-seconds by job, and a figure of all jobs."""
     return [*_payback(tree), *_spent(tree)]
 
 
@@ -67,7 +67,7 @@ def _row(tree: Tree, worth: Worth, cost: Cost | None) -> tuple[str, ...]:
 
 
 def _first_and_steady(tree: Tree, worth: Worth, one: SplitRow | None) -> str:
-    """`1,720 ms, then 860 ms`."""
+    """Format first and steady step: `1,720 ms, then 860 ms`."""
     if one is None:
         return NOTHING
     steps = tree.table(CONFIRMED_STEPS, "confirmed_steps")
@@ -79,7 +79,7 @@ def _first_and_steady(tree: Tree, worth: Worth, one: SplitRow | None) -> str:
 
 
 def _break_even(worth: Worth, other: SplitRow, cost: Cost | None) -> str:
-    """`1,200 steps, 3 min 10 s`."""
+    """Format the break-even: `1,200 steps, 3 min 10 s`."""
     mine = worth.deployed
     if mine is not None and other.is_program_of(mine):
         return "it is what is deployed"
@@ -107,7 +107,7 @@ def _paid_back(rows: list[tuple[str, ...]]) -> Table:
 
 
 def _node_seconds(cost: Cost) -> Table:
-    """Each measured job by itself; the others by rule, as they hold no machine."""
+    """Show each measuring job by itself; the others by rule, as they hold no machine."""
     measured = [job for job in cost.jobs if job.rule in on_ranks()]
     searched = [job for job in cost.jobs if job.rule == "search"]
     rest = [job for job in cost.jobs if job not in (*measured, *searched)]
@@ -138,7 +138,7 @@ def _sum_of_nodes(seconds: list[float | None]) -> str:
 
 @sourced
 def _jobs(tree: Tree) -> Iterator[Block]:
-    """All but those that only show, which may have no time yet: a page that is drawn again is the same."""
+    """Draw all jobs but those of showing rules, which may have no time yet: a redrawn page stays the same."""
     phases = [phase for phase in tree.phases if not phase.shows]
     rows: list[dict[str, Any]] = [
         {

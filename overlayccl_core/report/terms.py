@@ -1,4 +1,4 @@
-"""Where the price of a choice comes from: by term of the cost model, beside the runner-up and the developer's.
+"""Price of a choice by term of the cost model, beside the runner-up's and the developer's.
 
 From tables alone; `overlayccl explain` and the report print the same.
 """
@@ -22,7 +22,7 @@ NAMES = {column: column.removesuffix("_us") for column in TERMS_US}
 
 
 class Part(StrEnum):
-    """What a Program is in a comparison."""
+    """Role of a Program in a comparison."""
 
     CHOSEN = "chosen"
     RUNNER_UP = "runner-up"
@@ -31,9 +31,10 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """A Program with its price by term and its time in the bench; times in us, None where there is none.
+    """A Program with its price by term and its time in the bench; times in us, None if unknown.
 
-    terms: name -> us, only those that the cost model has columns for; they add up to predicted_us.
+    Attributes:
+        terms: name -> us, only terms with a column in the cost model; they add up to predicted_us.
     """
 
     name: str
@@ -48,15 +49,16 @@ class Priced:
 
     @property
     def order(self) -> tuple[bool, float]:
-        """Measured before predicted ones, quick before slow ones."""
+        """Sort key: measured before predicted ones, fast before slow ones."""
         us = self.measured_us if self.measured_us is not None else self.predicted_us
         return self.measured_us is None, float("inf") if us is None else us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The choice at one Case and direction. The runner-up is the quickest other one of the bench; `reason` is the
-    message of the choice's verdict."""
+    """The choice at one Case and direction. The runner-up is the fastest other one of the bench; `reason` is the
+    message of the choice's verdict.
+    """
 
     case: str
     direction: str
@@ -67,7 +69,7 @@ class Explanation:
 
     @property
     def parts(self) -> tuple[tuple[Part, Priced], ...]:
-        """What there is to compare; the developer's, where it is neither of the others."""
+        """The Programs to compare; the developer's only if it is neither of the others."""
         compared = [(Part.CHOSEN, self.chosen)]
         if self.runner_up is not None:
             compared.append((Part.RUNNER_UP, self.runner_up))
@@ -84,7 +86,7 @@ def explanations(
     candidates: pl.DataFrame | None,
     bench: pl.DataFrame,
 ) -> list[Explanation]:
-    """One for each row of `choice`. candidates: of all searches; None: none was made."""
+    """Return one Explanation for each row of `choice`. candidates: of all searches; None: there are none."""
     known = priced(prices, candidates)
     here = timed(bench)
     reasons = reasons_of(verdicts)
@@ -100,7 +102,7 @@ def explanations(
 
 
 def reasons_of(verdicts: pl.DataFrame) -> dict[tuple[str, str], str]:
-    """(case, direction) -> why what is deployed there was chosen, in a sentence."""
+    """Return (case, direction) -> reason of the choice there, in a sentence."""
     chosen = verdicts.filter((pl.col("gate") == Gate.CHOICE) & (pl.col("outcome") == Outcome.PASS))
     return {(row["case"], row["direction"]): row["message"] for row in chosen.iter_rows(named=True)}
 
@@ -139,7 +141,7 @@ def _explanation(
 def priced(
     prices: pl.DataFrame | None, candidates: pl.DataFrame | None
 ) -> dict[tuple[str, str, str], Priced]:
-    """(case, direction, program) -> its price; what is no candidate for use has none. None: no such table."""
+    """Return (case, direction, program) -> price, for usable Programs only. None: no such table."""
     by_program: dict[tuple[str, str, str], Priced] = {}
     if candidates is not None:
         for row in candidates.filter(pl.col("equivalence") == Outcome.PASS).iter_rows(named=True):
@@ -152,7 +154,7 @@ def priced(
 
 
 def priced_of(name: str, row: Row) -> Priced:
-    """A row with `program` and the columns of a price."""
+    """Return the price of a row with `program` and the columns of a price."""
     terms = {NAMES[column]: row[column] for column in TERMS_US if row[column] is not None}
     return Priced(
         name=name,
@@ -169,7 +171,7 @@ def _unpriced(name: str, program: str) -> Priced:
 
 
 def timed(bench: pl.DataFrame) -> dict[Place, dict[str, tuple[str, Measurement]]]:
-    """(case, direction) -> program -> its name there and its samples."""
+    """Return (case, direction) -> program -> its name there and its samples."""
     by_place: dict[Place, dict[str, tuple[str, Measurement]]] = {}
     for (case, direction), rows in bench.group_by("case", "direction", maintain_order=True):
         samples = measurements(rows.iter_rows(named=True))
@@ -194,6 +196,6 @@ def _with_time(one: Priced, measured: Measurement) -> Priced:
 
 
 def term_names(parts: Iterable[Priced]) -> list[str]:
-    """The terms that any of them has, in the order of the tables."""
+    """Return the terms of any of these, in the order of the tables."""
     listed = list(parts)
     return [name for name in NAMES.values() if any(name in one.terms for one in listed)]

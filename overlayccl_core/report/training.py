@@ -1,4 +1,4 @@
-"""Training, by which was chosen: step times launch by launch, losses, their paired differences to developer's."""
+"""Training, the basis of the choice: step times launch by launch, losses, paired differences to developer's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,12 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """[seed] -> losses, one a step, mean over ranks, of every arm that ran for them; validation: of other text."""
+    """Losses of every arm trained for them.
+
+    Attributes:
+        arms: arm -> seed -> losses, one a step, mean over ranks.
+        validation: arm -> seed -> loss on other text.
+    """
 
     model: str
     microbatches: int
@@ -68,12 +73,12 @@ class Losses:
 
     @property
     def band(self) -> float | None:
-        """Spread of developer's last loss over seeds, as the training gate takes it."""
+        """Spread of developer's last loss over seeds, as in the training gate."""
         developer = self.arms.get(ArmName.DEVELOPER, {})
         return gate.band({seed: tuple((loss,) for loss in losses) for seed, losses in developer.items()})
 
     def differences(self, arm: str) -> list[tuple[int, list[float]]]:
-        """(seed, relative difference to developer's loss at each step) of the seeds that both ran."""
+        """Return (seed, relative difference to developer's loss at each step) of the common seeds."""
         base = self.arms.get(ArmName.DEVELOPER, {})
         return [
             (seed, [abs(a - b) / abs(b) for a, b in zip(losses, base[seed], strict=False)])
@@ -83,7 +88,7 @@ class Losses:
 
 
 def blocks(tree: Tree) -> list[Block]:
-    """Step times of every run, then losses of every model that ran for them."""
+    """Return step times of every run, then losses of every model trained for them."""
     with tree.reading() as steps:
         runs, losses = tree.runs, losses_of(tree)
     if not runs:
@@ -102,7 +107,7 @@ def blocks(tree: Tree) -> list[Block]:
 
 
 def losses_of(tree: Tree) -> list[Losses]:
-    """What the rows of purpose `loss` hold; of several launches of a seed the first."""
+    """Return the losses in rows of purpose `loss`; of several launches of a seed the first."""
     steps = tree.of_models(STEPS)
     if steps is None:
         return []
@@ -220,13 +225,13 @@ def _steps_table(run: Run) -> Table:
 
 
 def _seen(tree: Tree) -> Mapping[str, Mapping[str, ArmEvidence]]:
-    """`nano m8` -> arm -> what was seen of it, of those too that were trained as another."""
+    """Return `nano m8` -> arm -> evidence, also of arms trained as another."""
     steps, stamps = tree.of_models(STEPS), tree.of_models(STAMPS)
     return arms_by_model(steps, stamps) if steps is not None and stamps is not None else {}
 
 
 def _whose(run: Run, seen: Mapping[str, Mapping[str, ArmEvidence]]) -> Iterator[Table]:
-    """How much of the gain each Problem has; of a step with several."""
+    """Yield a table of each Problem's part of the gain, for steps with several."""
     arms = seen.get(label(run.model, run.microbatches), {})
     developer = arms.get(ArmName.DEVELOPER)
     alone = [arm for arm in arms if only_problem(arm) is not None]

@@ -1,4 +1,4 @@
-"""A run's folder `results/<deployment>` as the report reads it: the tables there are, None for others."""
+"""A run's folder `results/<deployment>` as the report reads it: existing tables, None for missing ones."""
 
 import csv
 import json
@@ -27,30 +27,30 @@ from overlayccl_core.tables.table import Table
 
 T = TypeVar("T")
 P = ParamSpec("P")
-_SETTINGS = "--settings"  # the option of a rule's command that holds them
+_SETTINGS = "--settings"  # the option of a rule's command with the settings
 WITH_SUMMARY = ("summary.parquet", "deployed.parquet", "splits.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A rule's job and how long it ran."""
+    """A rule's job and its duration."""
 
     name: str
     seconds: float
 
     @property
     def shows(self) -> bool:
-        """Whether its rule only tells what was found: it may have no time yet when the page is drawn."""
+        """Whether its rule only shows results: such a job may have no time yet while the page is drawn."""
         return self.rule in rules() and rules()[self.rule].shows
 
     @property
     def rule(self) -> str:
-        """`bench` of `bench-tp_mlp`."""
+        """The rule: `bench` of `bench-tp_mlp`."""
         return self.name.partition("-")[0]
 
 
 class remembered(Generic[T]):  # noqa: N801  # stands where `cached_property` stands
-    """A cached_property of a tree: whoever asks for it has read the tables that it was made of."""
+    """A cached_property of a tree: each access also counts as reading the tables behind the value."""
 
     def __init__(self, make: "Callable[[Tree], T]") -> None:
         self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
@@ -60,7 +60,7 @@ class remembered(Generic[T]):  # noqa: N801  # stands where `cached_property` st
     @overload
     def __get__(self, tree: "Tree", owner: object) -> T: ...
     def __get__(self, tree: "Tree | None", owner: object) -> Self | T:
-        """The value, made once."""
+        """Return the value, made once."""
         if tree is None:
             return self
         if self._name not in tree.kept:
@@ -74,9 +74,12 @@ class remembered(Generic[T]):  # noqa: N801  # stands where `cached_property` st
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """One run. A damaged or changed table is a ValueError; one that was never made is None.
+    """One run.
 
-    files: all that is looked at, so that a page is a function of what its rule declares; None: what is there.
+    A damaged or changed table is a ValueError, a missing one None.
+
+    Attributes:
+        files: Files to look at, so a page depends only on its rule's declared inputs; None: all existing ones.
     """
 
     path: Path
@@ -94,7 +97,7 @@ class Tree:
 
     @property
     def command(self) -> str:
-        """What makes the whole run, as it is typed."""
+        """The command that makes the whole run."""
         return run_command(self.path)
 
     @property
@@ -113,7 +116,7 @@ class Tree:
         return self._folders(self.path / "train")
 
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
-        """A table by its path without the suffix; None where it was not made."""
+        """Return a table by its path without the suffix, or None."""
         path = self.path / f"{name}.parquet"
         if not self._has(path):
             return None
@@ -121,13 +124,13 @@ class Tree:
         return read_unchanged(table, path)
 
     def cite(self, table: Table) -> None:
-        """Name a table of the run's own folder as a source: what was read is made of it."""
+        """Name a table of the run's own folder as a source of what was read."""
         if self._has(self.path / f"{table.name}.parquet"):
             self.has_read([Source(table.name, table.rule, f"{table.name}.parquet")])
 
     @contextmanager
     def reading(self) -> Iterator[set[Source]]:
-        """What is read of this tree meanwhile."""
+        """Collect the sources read from this tree inside the `with` block."""
         self._open.append(set())
         try:
             yield self._open[-1]
@@ -135,24 +138,24 @@ class Tree:
             self.has_read(self._open.pop())
 
     def has_read(self, sources: Iterable[Source]) -> None:
-        """Tell whoever asks (`reading`) that these were read."""
+        """Report these sources as read to the enclosing `reading`."""
         if self._open:
             self._open[-1].update(sources)
 
     def has_read_sidecar(self, table: Table, name: str) -> None:
-        """That what stands beside a table was read, by the table's path without the suffix."""
+        """Report the sidecar of a table as read, by the table's path without the suffix."""
         self.has_read([Source(f"{table.name} (sidecar)", table.rule, path_of(f"{name}.parquet").as_posix())])
 
     def of_problems(self, table: Table, name: str = "") -> pl.DataFrame | None:
-        """The rows of a table of all Problems, one after the other; None where no Problem has it."""
+        """Return the rows of a table of all Problems, one after the other; None if no Problem has it."""
         return _together(self.table(table, f"problems/{p}/{name or table.name}") for p in self.problems)
 
     def of_models(self, table: Table) -> pl.DataFrame | None:
-        """The rows of a table of all models."""
+        """Return the rows of a table of all models."""
         return _together(self.table(table, f"train/{m}/{table.name}") for m in self.models)
 
     def settings(self, table: Table, name: str) -> Settings | None:
-        """The settings that a table was made with, by its path without the suffix; None where nothing tells."""
+        """Return the settings of a table's rule, by the table's path without the suffix; None if unknown."""
         path = self.path / f"{name}.parquet"
         found = settings_of(path) if self._has(path) else None
         if found is not None:
@@ -160,11 +163,11 @@ class Tree:
         return found
 
     def searches(self, problem: str) -> tuple[str, ...]:
-        """The searches of a Problem with any table."""
+        """Return the searches of a Problem with any table."""
         return self._folders(self.path / "problems" / problem / "search")
 
     def of_searches(self, table: Table, problem: str = "") -> pl.DataFrame | None:
-        """The rows of a table of all searches of all Problems, or of one."""
+        """Return the rows of a table of all searches, of all Problems or of one."""
         return _together(
             self.table(table, f"problems/{problem}/search/{search}/{table.name}")
             for problem in ((problem,) if problem else self.problems)
@@ -173,23 +176,23 @@ class Tree:
 
     @remembered
     def choice(self) -> pl.DataFrame | None:
-        """What was chosen, of all Problems."""
+        """The table `choice` of all Problems."""
         return self.of_problems(CHOICE)
 
     @remembered
     def deployed(self) -> pl.DataFrame | None:
-        """What is deployed and what it is worth at each Case and direction; None before it was timed again."""
+        """The deployed candidate and its gain at each Case and direction; None before the confirming launches."""
         return self.table(DEPLOYED, "deployed")
 
     @remembered
     def worths(self) -> tuple[Worth, ...]:
-        """What is deployed in each model, and what it is worth."""
+        """The deployed arm of each model, and its gains."""
         splits = self.table(SPLITS, "splits")
         return worths_of(splits, self.deployed) if splits is not None and self.deployed is not None else ()
 
     @remembered
     def runs(self) -> tuple[Run, ...]:
-        """Models by microbatches in the launches of training, by which was chosen."""
+        """Training by model and count of microbatches, in the launches that the choice is based on."""
         tables = (self.table(STEPS, f"train/{model}/steps") for model in self.models)
         trained = (
             steps.filter(pl.col("status") == JobStatus.TRAINED) for steps in tables if steps is not None
@@ -198,7 +201,7 @@ class Tree:
 
     @remembered
     def phases(self) -> tuple[Phase, ...]:
-        """How long every rule's last job took, as Snakemake measured it, the longest first."""
+        """The duration of every rule's last job, as measured by Snakemake, the longest first."""
         phases = []
         for path in filter(self._is_of_this, sorted((self.path / "logs").glob("*.tsv"))):
             with path.open() as file:
@@ -210,7 +213,7 @@ class Tree:
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 
     def versions(self, table: Table, name: str) -> str | None:
-        """Host, cores and libraries that a table was made with, from its sidecar; None without one."""
+        """Return host, cores and libraries of a table from its sidecar; None without one."""
         path = path_of(self.path / f"{name}.parquet")
         if not path.exists():
             return None
@@ -223,13 +226,13 @@ class Tree:
         return path.exists() and (self.files is None or path in self.files)
 
     def _folders(self, path: Path) -> tuple[str, ...]:
-        """The folders in it with any table that is looked at: answers alone are of no search that ran."""
+        """Return the subfolders with any table among `files`: a search with recorded answers alone did not run."""
         tables = list(path.rglob("*.parquet")) if self.files is None else self.files
         folders = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
         return tuple(f.name for f in folders if any(one.is_relative_to(f) for one in tables))
 
     def _is_of_this(self, log: Path) -> bool:
-        """Whether it is of a job whose Problem, search or model is looked at."""
+        """Tell whether the log's Problem, search or model belongs to this tree."""
         rule, _, subject = log.stem.partition("-")
         if not subject or rule == "train":
             return not subject or subject in self.models
@@ -238,7 +241,7 @@ class Tree:
 
 
 def _rule_of(table: Table, name: str) -> str:
-    """Who wrote it: of two rules (`fit, finalists`) the first writes the run's own, the last that of a Problem."""
+    """Return the writing rule: of two (`fit, finalists`) the first writes a run's table, the last a Problem's."""
     rules = table.rule.split(", ")
     return rules[-1] if "/" in name else rules[0]
 
@@ -246,9 +249,9 @@ def _rule_of(table: Table, name: str) -> str:
 def sourced(
     part: Callable[Concatenate[Tree, P], Iterable[Block]],
 ) -> Callable[Concatenate[Tree, P], list[Block]]:
-    """Of what makes a part of the page: each of its blocks tells all that was read in it until then.
+    """Decorate a part of the page: each block gets all sources read in the part so far.
 
-    A part in it that is `sourced` itself keeps its own.
+    A nested `sourced` part keeps its own sources.
     """
 
     def told(tree: Tree, /, *rest: P.args, **named: P.kwargs) -> list[Block]:
@@ -260,7 +263,11 @@ def sourced(
 
 
 def trees_of(paths: Sequence[Path]) -> tuple[Tree, ...]:
-    """The trees at these paths; ValueError for one that is none, or given twice."""
+    """Return the trees at these paths.
+
+    Raises:
+        ValueError: A path is no run, or is given twice.
+    """
     trees = tuple(Tree(path=Path(path)) for path in paths)
     names = [tree.path.resolve() for tree in trees]
     if len(set(names)) != len(names):
@@ -269,9 +276,9 @@ def trees_of(paths: Sequence[Path]) -> tuple[Tree, ...]:
 
 
 def of_summary(path: Path) -> frozenset[Path] | None:
-    """The tables of a tree that its summary was made of, and those made with it; None where nothing tells.
+    """Return the tables behind a tree's summary, and those made with it; None without a sidecar.
 
-    The tree may hold Problems and models of other runs, too.
+    The tree may also hold Problems and models of other runs.
     """
     beside = path_of(path / "summary.parquet")
     if not beside.exists():
@@ -282,10 +289,12 @@ def of_summary(path: Path) -> frozenset[Path] | None:
 
 
 def settings_of(table: Path) -> Settings | None:
-    """The part of the settings that a table's rule declares; None where no sidecar tells any.
+    """Return the part of the settings declared by a table's rule, from its sidecar; None without one.
 
-    The configuration of today may be another, as may be the preset or a file given as --configfile. TableError
-    for a sidecar whose settings are not of this release.
+    Today's configuration, preset or --configfile may differ.
+
+    Raises:
+        TableError: The sidecar's settings are of another release.
     """
     beside = path_of(table)
     if not beside.exists():

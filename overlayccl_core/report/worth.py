@@ -1,4 +1,4 @@
-"""What stands in a model and what it is worth: tables `deployed` and `splits`, of launches that chose nothing."""
+"""The deployed arm of each model and its gains: tables `deployed` and `splits`, of launches after the choice."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRow:
-    """A row of `splits`. gain: how many times as fast what was chosen is; None for that itself."""
+    """A row of `splits`. gain: how many times as fast the chosen arm is; None for that arm itself."""
 
     microbatches: int
     arm: str
@@ -31,30 +31,33 @@ class SplitRow:
 
     @property
     def name(self) -> str:
-        """`hand bundled at M = 1`."""
+        """Name for people: `hand bundled at M = 1`."""
         return f"{arm_label(self.arm)} at M = {self.microbatches}"
 
     @property
     def figures(self) -> str:
-        """`151 ms, 12.5 MiB`."""
+        """Step time and memory: `151 ms, 12.5 MiB`."""
         return f"{ms(self.step_us)}, {mebibytes(self.peak_memory_bytes)}"
 
     @property
     def timed(self) -> bool:
-        """False where a plainer arm with the same modules was timed for it."""
+        """Whether it was timed itself, not by a plainer arm with the same modules."""
         return self.arm in (self.ran_as, ArmName.DEPLOYED)
 
     def is_program_of(self, other: "SplitRow") -> bool:
-        """Whether both run the same Programs at the same count of microbatches."""
+        """Return whether both run the same Programs at the same count of microbatches."""
         return (self.microbatches, self.ran_as) == (other.microbatches, other.ran_as)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Worth:
-    """A model. splits: fewer microbatches first, then the fastest first.
+    """A model's arms and gains.
 
-    candidates: count of microbatches -> what was chosen at its Cases; chosen_as: -> as which arm; replaced: -> the
-    arm that took its place.
+    Attributes:
+        splits: Fewer microbatches first, then the fastest first.
+        candidates: Count of microbatches -> candidates chosen at its Cases.
+        chosen_as: Count of microbatches -> arm of the choice.
+        replaced: Count of microbatches -> arm in place of the choice.
     """
 
     model: str
@@ -67,22 +70,22 @@ class Worth:
 
     @cached_property
     def deployed(self) -> SplitRow | None:
-        """What was chosen, as the file has it; None where nothing of it was timed in steps."""
+        """The chosen arm as the file runs it; None if it was not timed in steps."""
         return next((s for s in self.splits if s.part is Part.DEPLOYED), None)
 
     @cached_property
     def rival(self) -> SplitRow | None:
-        """The fastest that needs no search at the same or less memory."""
+        """The fastest arm that needs no search, at the same or less memory."""
         return next((s for s in self.splits if s.part is Part.RIVAL), self.instead)
 
     @cached_property
     def instead(self) -> SplitRow | None:
-        """What takes the place of what was chosen, which is slower beyond noise; None: it stands."""
+        """The arm in place of a choice that is slower beyond noise; None: the choice stands."""
         return next((s for s in self.splits if s.part is Part.INSTEAD), None)
 
     @cached_property
     def fastest(self) -> SplitRow | None:
-        """The fastest that needs no search at any memory, beside what was chosen."""
+        """The fastest arm that needs no search, at any memory, except the choice."""
         mine = self.deployed
         others = [
             s
@@ -93,28 +96,28 @@ class Worth:
 
     @property
     def known(self) -> bool:
-        """Whether what was chosen needs no search: then no gain over another known way is this project's."""
+        """Whether the choice needs no search: a gain over another known way is then not this project's."""
         return self.deployed is not None and not self.deployed.needs_search
 
     @property
     def use(self) -> str:
-        """What to do in place of what was chosen: `keep torch DDP (25 MiB)`; empty: it stands."""
+        """The action in place of the choice: `keep torch DDP (25 MiB)`; empty: the choice stands."""
         return "" if self.instead is None else use_text(self.instead.arm)
 
     @cached_property
     def developer(self) -> SplitRow | None:
-        """The developer's own calls where they are fastest, at whatever count of microbatches."""
+        """The developer's own calls at their fastest count of microbatches."""
         mine = [s for s in self.splits if s.arm == ArmName.DEVELOPER]
         return min(mine, key=lambda s: s.step_us, default=None)
 
     @property
     def best(self) -> str:
-        """What the rival is, in words."""
+        """The rival in words."""
         return f"the best{self._other} that needs no search at the same or less memory"
 
     @property
     def best_of_all(self) -> str:
-        """What the fastest is, in words."""
+        """The fastest arm in words."""
         return f"the fastest{self._other} that needs no search at any memory"
 
     @property
@@ -123,15 +126,16 @@ class Worth:
 
     @property
     def generator(self) -> SplitRow | None:
-        """The arm as which was chosen what is deployed: its emitted module, not the file."""
+        """The chosen arm as its emitted module, not as the file."""
         here = self.deployed.microbatches if self.deployed else 0
         return self.at(here, self.chosen_as[here]) if here in self.chosen_as else None
 
     @property
     def quicker(self) -> tuple[SplitRow, ...]:
-        """What is faster beyond noise than what was chosen and could be had instead, without the rival.
+        """Usable arms that are faster than the choice beyond noise, without the rival.
 
-        Where that takes the place, what takes no more memory is a rival, too, and needs no words.
+        If an arm takes the place of the choice, only those with more memory than the choice count: the others are
+        rivals.
         """
         held = (self.deployed and self.deployed.peak_memory_bytes) or 0
         return tuple(
@@ -146,22 +150,22 @@ class Worth:
         )
 
     def at(self, microbatches: int, arm: str) -> SplitRow | None:
-        """A row; None where there is none."""
+        """Return a row, or None."""
         return next((s for s in self.splits if (s.microbatches, s.arm) == (microbatches, arm)), None)
 
     def gain_over(self, other: SplitRow | None) -> Ratio | None:
-        """How many times as fast what is deployed is; None over its own Programs."""
+        """Return how many times as fast the deployed arm is; None over its own Programs."""
         mine = self.deployed
         return other.gain if mine and other and not other.is_program_of(mine) else None
 
 
 def named(row: Row) -> str:
-    """`flat`, `found-aee88b50 (send_receive, early issue)`: the candidate of a row of `deployed`."""
+    """Return the candidate of a row of `deployed`: `flat`, `found-aee88b50 (send_receive, early issue)`."""
     return row["candidate"] if row["way"] == row["candidate"] else f"{row['candidate']} ({row['way']})"
 
 
 def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]:
-    """One for each model of `splits`, in its order. deployed: the table of that name."""
+    """Return one Worth for each model of `splits`, in its order. deployed: the table of that name."""
     candidates: dict[str, dict[int, list[str]]] = {}
     arms: dict[str, dict[int, list[str]]] = {}
     replaced: dict[str, dict[int, str]] = {}

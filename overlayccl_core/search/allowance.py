@@ -1,4 +1,4 @@
-"""Where the answers to a search are kept, and what they may cost; it knows nothing of how they are asked for."""
+"""The storage and the cost limit of a search's answers, independent of the way of asking."""
 
 import os
 import time
@@ -15,16 +15,19 @@ from overlayccl_core.configuration import prices
 from overlayccl_core.locks import ALONE, opened, taken
 from overlayccl_core.program.problem import Direction
 
-LOCK = ".asking.lock"  # in a tree: whoever sets money aside holds it
+LOCK = ".asking.lock"  # in a tree: held while money is set aside
 Place = tuple[str, Direction]  # id of a Case, and direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Where the answers of a search are kept, and what they may cost.
+    """The storage and the cost limit of a search's answers.
 
-    answers: the folder. tree: of results, whose answers may cost max_usd together; None: no ceiling. root: of the
-    repository, with the prices of models.
+    Attributes:
+        answers: Their folder.
+        tree: The results tree; max_usd limits the total cost of its answers.
+        max_usd: None: no ceiling.
+        root: The repository, with the prices of models.
     """
 
     answers: Path
@@ -33,7 +36,7 @@ class Asking:
     root: Path = Path()
 
     def ledger(self, model: LanguageModel) -> Ledger:
-        """What a desk asks through."""
+        """Return the ledger of a desk."""
         return Ledger(
             model,
             Records(self.answers),
@@ -48,7 +51,7 @@ class Asking:
 
 @contextmanager
 def _alone(tree: Path) -> Iterator[None]:
-    """Nobody else sets money of the tree aside meanwhile."""
+    """Keep others from setting aside money of the tree."""
     lock = opened(tree / LOCK)
     try:
         taken(lock, ALONE)

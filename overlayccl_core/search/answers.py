@@ -1,7 +1,7 @@
-"""From what a language model answered to ideas and sketches. Nothing of an answer is trusted.
+"""Parsing of a language model's answers into ideas and sketches. No part of an answer is trusted.
 
-An answer is JSON of the form that was asked for. A program that answers may also write plain text with one fenced
-block of Python: what stands around it is the rationale, and its last public function the sketch.
+An answer is JSON of the requested form. A program may also answer with plain text and one fenced block of Python:
+the surrounding text is the rationale, the block's last public function the sketch.
 """
 
 import json
@@ -18,7 +18,7 @@ from overlayccl_core.program.library import functions_of
 from overlayccl_core.search.proposal import Sketch
 from overlayccl_core.search.style import Purpose
 
-MOST_SHOWN = 4000  # characters kept of arguments that are no sketch
+MOST_SHOWN = 4000  # characters kept of malformed arguments
 _TEXT = {"type": "string"}
 IDEAS: Mapping[str, Any] = {
     "type": "object",
@@ -53,7 +53,7 @@ _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idea:
-    """A way that is to be written out. family: how it is unlike those that are known."""
+    """An idea for a strategy. family: its difference from the known ones."""
 
     name: str
     family: str
@@ -61,13 +61,13 @@ class Idea:
 
 
 def ideas_of(answer: Answer, most: int) -> tuple[Idea, ...]:
-    """The ideas of an answer, at most so many; none where it has not their form."""
+    """Return the ideas of an answer, at most `most`; none if it is malformed."""
     data = _data(answer.text, IDEAS)
     return () if data is None else tuple(Idea(**idea) for idea in data["ideas"][:most])
 
 
 def sketch_of(answer: Answer) -> Sketch:
-    """The sketch of an answer. Where it has none, one that does not parse and whose rationale says why."""
+    """Return the sketch of an answer. Without one, return an invalid sketch with the reason as its rationale."""
     if (data := _data(answer.text, SKETCH)) is not None:
         return Sketch(**data)
     blocks = _FENCED.findall(answer.text)
@@ -82,7 +82,7 @@ def sketch_of(answer: Answer) -> Sketch:
 
 
 def sketch_of_call(call: ToolCall) -> Sketch:
-    """The sketch that a call submits; one that does not parse where its arguments are others."""
+    """Return the sketch submitted by a call; an invalid sketch if the arguments are malformed."""
     data = _of_form(dict(call.input), SKETCH)
     if data is None:
         return Sketch(
@@ -92,7 +92,7 @@ def sketch_of_call(call: ToolCall) -> Sketch:
 
 
 def _data(text: str, form: Mapping[str, Any]) -> Any:
-    """What a text says in JSON of a form; None where it does not."""
+    """Parse JSON of the given form; None if the text has another."""
     stripped = text.strip()
     if (fenced := re.fullmatch(r"```(?:json)?\s*\n(.*)```", stripped, re.DOTALL)) is not None:
         stripped = fenced[1]
@@ -107,7 +107,7 @@ def _of_form(data: Any, form: Mapping[str, Any]) -> Any:
 
 
 def _last_function(source: str) -> str:
-    """Empty where the source defines none: tracing says what is wrong with it."""
+    """Return the last public function, or an empty name; tracing then reports the error."""
     try:
         return next(reversed(functions_of(source)), "")
     except Rejected:

@@ -1,8 +1,8 @@
-"""The archive: every Program that was priced, and the cheapest of every family.
+"""The archive: every priced Program, and the cheapest of every family.
 
-Families are kept apart because the cost model may be wrong about a whole one, and because a useful form is often
-reached through a dearer one. Labels are no part of the structure: of what comes with boundaries a Program without
-them is tried at once, and of it and of each elite one with its collectives in flight together.
+Families are kept apart because the cost model may be wrong about a whole one, and because useful forms are often
+reached through dearer ones. Labels are no part of the structure. A Program with boundaries is at once tried
+without them; the result and each elite are also tried with their collectives in flight together.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ LISTED = "listed for this Problem"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """Where a search begins: a Program that is known to be right, or to be right once it is proven."""
+    """The start of a search: a Program known to be right, or to be right once proven."""
 
     program: Program
     recipe: Recipe
@@ -47,7 +47,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Idea:
-    """What is being tried: who says so, what it is made from, and why."""
+    """The thing being tried: its source, its parts and its reason."""
 
     origin: Origin
     recipe: Recipe
@@ -59,11 +59,13 @@ class _Idea:
 
 @dataclass(slots=True, kw_only=True)
 class Archive:
-    """All Programs that were priced, in the order in which they came, and the cheapest of every family.
+    """All priced Programs, in the order of arrival, and the cheapest of every family.
 
-    Programs of people are told apart by their digests; what a rule or a sketch makes is new if its value_digest
-    is. known: the first that was priced, by value_digest; None: it can never run, or is not right. trace: how the
-    source of a sketch becomes a Program.
+    Programs of people differ by their digests; a rule's or sketch's Program is new if its value_digest is.
+
+    Attributes:
+        trace: Turns the source of a sketch into a Program.
+        known: By value_digest, the first priced Program; None if it can never run, or is not right.
     """
 
     judge: Judge
@@ -79,7 +81,7 @@ class Archive:
     _tried_early: set[int] = field(default_factory=set)
 
     def enter(self, bases: Iterable[Base]) -> None:
-        """Programs of people, then each under other labels."""
+        """Add Programs of people, then try each under other labels."""
         entered = [self._entered(base) for base in bases]
         for candidate in entered:
             if candidate is not None:
@@ -93,9 +95,9 @@ class Archive:
         return self._judged(base.program, idea)
 
     def take(self, proposal: Proposal) -> Candidate | None:
-        """What a proposal comes to, new or known; None if it comes to nothing.
+        """Try a proposal; return its candidate, new or known, or None.
 
-        What has not the form of a proposal, or begins elsewhere than at a candidate from here, is rejected.
+        Malformed proposals are rejected, and so are steps at candidates from elsewhere.
         """
         if wrong := bad_form(proposal) or self._from_elsewhere(proposal):
             self._reject(proposal, wrong)
@@ -112,10 +114,13 @@ class Archive:
         return "`at` must be a candidate of this search: take one of the elites"
 
     def try_sketch(self, sketch: Sketch) -> Candidate | None:
-        """What a sketch comes to, new or known; None if it does not trace, can never run, or is not proven.
+        """Trace, price and prove a sketch; return its candidate, new or known.
 
-        Nothing vouches for a sketch, so it is proven before rules look at it. What is new is also tried under
-        other labels.
+        Sketches are untrusted, so they are proven before rules look at them. New ones are also tried under other
+        labels.
+
+        Returns:
+            The candidate; None if the sketch does not trace, can never run, or is not proven.
         """
         idea = _Idea(origin=Origin.SKETCH, recipe=sketch.recipe, rationale=sketch.rationale, sketch=sketch)
         try:
@@ -137,11 +142,11 @@ class Archive:
         return candidate
 
     def try_step(self, parent: Candidate, *steps: Step, why: str = "") -> Candidate | None:
-        """What steps make of a candidate, new or known; None if they come to nothing."""
+        """Apply steps to a candidate; return the result, new or known, or None."""
         return self._stepped(parent, steps, why)
 
     def _try_other_labels(self, candidate: Candidate) -> None:
-        """The same with all of its collectives in one graph, and in flight together."""
+        """Try the same with all its collectives in one graph, and in flight together."""
         plain: Candidate | None = candidate
         if has_graphs(candidate.program):
             plain = self.try_step(candidate, *without_boundaries(candidate.program))
@@ -149,12 +154,12 @@ class Archive:
             self.try_early(plain)
 
     def try_elites_early(self, most: int | None = None) -> None:
-        """Each of the elites (or `most`, the cheapest) with its collectives in flight together, if any could be."""
+        """Try the elites (or the `most` cheapest) with their collectives in flight together, if any could be."""
         for candidate in list(self.elites.values()) if most is None else self.cheapest()[:most]:
             self.try_early(candidate)
 
     def try_early(self, candidate: Candidate) -> None:
-        """The same with all collectives of a depth in flight before one is waited for; tried once."""
+        """Try the same, once, with all collectives of a depth in flight before one is waited for."""
         if id(candidate) in self._tried_early:
             return
         self._tried_early.add(id(candidate))
@@ -162,7 +167,7 @@ class Archive:
             self.try_labels(candidate, steps)
 
     def try_labels(self, parent: Candidate, steps: Sequence[Step]) -> Candidate | None:
-        """Steps that change the order of calls only; None if neither a price nor a step sees a difference."""
+        """Apply steps of call order only; return None if neither features nor overlap change."""
         return self._stepped(parent, steps, reorder=True)
 
     def _stepped(
@@ -195,15 +200,15 @@ class Archive:
         return self._judged(program, idea)
 
     def of_recipe(self, recipe: Recipe) -> Candidate | None:
-        """The candidate of exactly this recipe; None if there is none."""
+        """Return the candidate of exactly this recipe; None if there is none."""
         return next((c for c in self.candidates if c.recipe == recipe), None)
 
     def cheapest(self) -> list[Candidate]:
-        """The elites, cheapest first."""
+        """Return the elites, cheapest first."""
         return sorted(self.elites.values(), key=lambda c: c.order)
 
     def _judged(self, program: Program, idea: _Idea) -> Candidate | None:
-        """The candidate of a Program that has not been priced; None if it can never run, or is not right."""
+        """Return the candidate of a Program not yet priced; None if it can never run, or is not right."""
         self._digests.add(program.digest)
         self.known.setdefault(program.value_digest, None)
         above = None if idea.parent is None else idea.parent.program.value_digest
@@ -229,7 +234,7 @@ class Archive:
         return candidate
 
     def _reject(self, proposal: Proposal, wrong: str) -> None:
-        """Note a proposal of which nothing can be kept but that it came."""
+        """Note a rejected proposal; only its arrival can be kept."""
         self.attempts.append(
             Attempt(
                 parent=None,
@@ -261,5 +266,5 @@ class Archive:
 
 
 def _costs_and_overlaps(program: Program) -> tuple[Features, bool]:
-    """What an order of calls changes. The price sees no computing, so what hides behind it is looked at apart."""
+    """Return the effects of call order. Prices ignore computing, so its overlap is checked apart."""
     return features(program), overlaps(program)

@@ -1,7 +1,7 @@
-"""A search that asks a language model: its fields, and the proposer that a style makes of it.
+"""A search with a language model: its fields, and the proposer of its style.
 
-The model is asked at one Case of a Problem, that with the most calls to compose. Elsewhere what it brought there
-is tried as it is, at a linear backward as its transpose. Then the rules polish all of it, if the search says so.
+The model is asked at one Case of a Problem, the one with the most calls to compose. Other Cases try its sketches
+as they are, a linear backward their transposes. Then the rules polish all of them, if the search says so.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,12 +23,12 @@ from overlayccl_core.search.style import FOLDER, Purpose, style
 
 
 def _known(name: str) -> str:
-    loader.path(FOLDER, name)  # ValueError naming those there are
+    loader.path(FOLDER, name)  # ValueError names the existing ones
     return name
 
 
 class How(Fields):
-    """How the calls of one purpose are answered, where it differs from the search's."""
+    """Options for the calls of one purpose, in place of the search's."""
 
     model: str | None = Field(default=None, description="as its vendor names it")
     temperature: float | None = Field(default=None, ge=0, le=2, description="of sampling")
@@ -36,7 +36,7 @@ class How(Fields):
 
 
 class Enumerate(Fields):
-    """1 + sketches + refined x refinements calls, and those of repairs."""
+    """1 + sketches + refined x refinements calls, plus repairs."""
 
     sketches: int = Field(
         default=5, ge=1, le=50, description="K: ideas asked for in one call, each written out in one"
@@ -52,7 +52,7 @@ class React(Fields):
 
 
 class Islands(Fields):
-    """islands x rounds calls, and those of repairs."""
+    """islands x rounds calls, plus repairs."""
 
     islands: int = Field(default=5, ge=1, description="populations that do not see each other")
     rounds: int = Field(default=4, ge=1, description="in which each island makes a call")
@@ -85,13 +85,13 @@ class Search(offline.Search):
     polish: bool = Field(default=True, description="false: rules turn no knob of what was sketched")
 
     def how(self, purpose: Purpose) -> dict[str, Any]:
-        """Model, temperature and longest answer of the calls of a purpose."""
+        """Return model, temperature and longest answer for the calls of a purpose."""
         own = self.phases.get(purpose, How()).model_dump(exclude_none=True)
         return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens} | own
 
 
 class Asked:
-    """The proposer of one Case and direction. asks: whether it is there that the model is asked."""
+    """The proposer of one Case and direction. asks: whether the model is asked here."""
 
     def __init__(self, search: Search, *, desk: Desk, asks: bool) -> None:
         self._search = search
@@ -101,7 +101,7 @@ class Asked:
         self._round = 0
 
     def propose(self, standing: Standing) -> Iterator[Proposal] | None:
-        """What the model says, or said elsewhere, in the first round; then what rules make of it."""
+        """Return the model's sketches, from here or elsewhere, in the first round; then rule steps at them."""
         self._round += 1
         if self._round == 1:
             return self._sketches(standing)
@@ -127,5 +127,5 @@ def desk(
     leads: frozenset[Place],
     failed: tuple[FailedSketch, ...] | None = None,
 ) -> Desk:
-    """Where such a search asks. failed: what its second round is about; None: it is the first."""
+    """Return the desk of such a search. failed: the sketches of its second round; None: it is the first."""
     return Desk(search=search, ledger=ledger, facts=facts, leads=leads, failed=failed)

@@ -1,7 +1,7 @@
-"""What a language model is told: the prompts, filled in from the Problem, the deployment and the search.
+"""Prompts for a language model, filled in from the Problem, the deployment and the search.
 
-Figures have two significant digits: what is measured anew and comes out alike is asked with equal words, which were
-answered already. Prompts name no strategy as the one to find.
+Figures have two significant digits. Similar results of a new measurement then give equal prompts, with recorded
+answers. Prompts name no strategy as the one to find.
 """
 
 import inspect
@@ -32,7 +32,7 @@ from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 
 DIGITS = 2
-MOST_FAMILIES = 30  # that are told, the cheapest
+MOST_FAMILIES = 30  # shown, the cheapest
 MOST_LINES = 60  # of a Program as text
 SYSTEM = "prompts/system.md"
 PROMPTS = {
@@ -50,7 +50,7 @@ _NOT_LINEAR_ONLY = ("mul", "div", "maximum", "exp", "log", "reduce_max", "pick",
 
 @dataclass(frozen=True, kw_only=True)
 class Briefing:
-    """show_scores: whether prices, and what they are made of, are told."""
+    """The data of prompts. show_scores: whether they show prices and their terms."""
 
     standing: Standing
     facts: DeploymentFacts
@@ -58,16 +58,16 @@ class Briefing:
 
     @property
     def problem(self) -> Problem:
-        """What is to be solved."""
+        """The Problem to solve."""
         return self.standing.problem
 
     @cached_property
     def system(self) -> str:
-        """What all prompts of a search begin with: language, Problem, deployment."""
+        """The beginning of all prompts of a search: language, Problem, deployment."""
         return self._filled(SYSTEM)
 
     def prompt(self, purpose: Purpose, **more: Any) -> str:
-        """The prompt of a purpose. more: what its file asks for besides."""
+        """Return the prompt of a purpose. more: the other variables of its file."""
         return self._filled(PROMPTS[purpose], **more)
 
     def _filled(self, file: str, **more: Any) -> str:
@@ -76,13 +76,13 @@ class Briefing:
     # ------------------------------------------------------------ the language
     @property
     def operations(self) -> list[str]:
-        """`all_gather(x, dim, groups): what it does`, for every word that this Problem admits."""
+        """`all_gather(x, dim, groups): description`, for every word this Problem admits."""
         words = sorted(WORDS - {"Library"} - (set(_NOT_LINEAR_ONLY) if self.problem.linear else set()))
         return [_operation(getattr(language, word), word) for word in words]
 
     @property
     def functions(self) -> str:
-        """Python's functions that the language has."""
+        """The language's Python functions."""
         return " ".join(sorted(BUILTINS))
 
     @property
@@ -93,12 +93,12 @@ class Briefing:
     # ------------------------------------------------------------ the Problem
     @property
     def definition(self) -> str:
-        """What the Problem's file says that it is."""
+        """The docstring of the Problem's file."""
         return inspect.cleandoc(inspect.getdoc(catalog.plug_in(self.problem.case.problem)) or "")
 
     @property
     def reference(self) -> str:
-        """The source of the plainest right strategy, which says what must come out."""
+        """The source of the plainest right strategy; it defines the results."""
         plugin = catalog.plug_in(self.problem.case.problem)
         forward = catalog.build(self.problem.case).nonlinear
         if self.problem.direction is Direction.BACKWARD and forward is not None:
@@ -108,22 +108,22 @@ class Briefing:
 
     @property
     def library(self) -> str:
-        """The sources of the known strategies and of the ways that they share."""
+        """The sources of the known strategies and of their shared ways."""
         return with_ways(catalog.library_source(self.problem.case.problem))
 
     @property
     def inputs(self) -> list[str]:
-        """Ports that are read."""
+        """Ports to read."""
         return families(self.problem.inputs, full=True)
 
     @property
     def outputs(self) -> list[str]:
-        """Ports that are written."""
+        """Ports to write."""
         return families(self.problem.outputs, full=True)
 
     @property
     def segments(self) -> list[str]:
-        """The model's own work around them."""
+        """The model's own work around the ports."""
         return segments_text(self.problem.segments)
 
     @property
@@ -134,12 +134,12 @@ class Briefing:
     # ------------------------------------------------------------ the deployment
     @property
     def coefficients(self) -> list[str]:
-        """What the cost model was fitted to here."""
+        """The coefficients of the cost model, fitted here."""
         return [_coefficient(c) for c in self.facts.theta.coefficients if c.status is not Status.UNIDENTIFIED]
 
     @property
     def refused(self) -> list[str]:
-        """Calls that the library does not take."""
+        """The calls refused by the library."""
         rows = self.facts.capabilities.refused if self.facts.capabilities else ()
         return [
             f"{row.call.operation} in groups of {shape_text(row.call.shape)}, {row.call.dtype.value}, "
@@ -149,7 +149,7 @@ class Briefing:
 
     @property
     def memory_budget_bytes(self) -> int | None:
-        """Of a rank; None: no limit."""
+        """The memory budget of a rank; None: no limit."""
         return self.facts.memory_budget_bytes
 
     # ------------------------------------------------------------ the search
@@ -161,14 +161,14 @@ class Briefing:
 
     @property
     def elites(self) -> list[str]:
-        """A line for the best of each of the cheapest families, and what it is made from."""
+        """A line for the best of each of the cheapest families, with its recipe."""
         elites = self._ordered(self.standing.elites)
         lines = [f"{c.family}: {self.name(c)}: {self.line(c)}" for c in elites[:MOST_FAMILIES]]
         more = len(elites) - len(lines)
         return [*lines, f"... and {more} dearer families"] if more else lines
 
     def name(self, candidate: Candidate) -> str:
-        """What a candidate is made from: `merged_over_microbatches, then split(all_reduce:world:1, 2)`."""
+        """Return a candidate's recipe: `merged_over_microbatches, then split(all_reduce:world:1, 2)`."""
         recipe = candidate.recipe
         base = recipe.base if isinstance(recipe.base, str) else "the transpose of the forward's"
         base = base.rpartition(":")[2] if base.startswith("source:") else base
@@ -176,27 +176,27 @@ class Briefing:
         return ", then ".join([base, *steps])
 
     def line(self, candidate: Candidate) -> str:
-        """What it costs, of what, and why it cannot run here if so; nothing of prices where none are shown."""
+        """Return collectives, price by term (if scores are shown), and why it cannot run here, if so."""
         cannot = "" if candidate.feasible else f"cannot run here: {candidate.legal.message}"
         count = f"{len(candidate.program.collectives)} collectives"
         price = price_text(candidate.price) if self.show_scores else ""
         return "; ".join(filter(None, (count, price, cannot)))
 
     def program(self, candidate: Candidate) -> str:
-        """A Program as text, its first lines."""
+        """Return the first lines of a Program as text."""
         lines = program_text(candidate.program).splitlines()
         more = len(lines) - MOST_LINES
         return "\n".join([*lines[:MOST_LINES], f"... {more} more lines"] if more > 0 else lines)
 
     def _ordered(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Cheapest first; where prices are not shown their order tells none."""
+        """Sort cheapest first; without shown scores, by an order independent of price."""
         if self.show_scores:
             return sorted(candidates, key=lambda c: c.order)
         return sorted(candidates, key=lambda c: (c.origin in INVENTED, c.program.digest))
 
 
 def price_text(price: Price) -> str:
-    """`1,200 us (launch 210, collectives 990)`; what has no price says so."""
+    """Return `1,200 us (launch 210, collectives 990)`, or why there is no price."""
     if price.us is None:
         return f"no price: nothing was measured of {', '.join(price.missing)}"
     parts = [
@@ -206,7 +206,7 @@ def price_text(price: Price) -> str:
 
 
 def two(value: float) -> str:
-    """A figure as prompts have them."""
+    """Format a figure for prompts."""
     return figures(value, DIGITS)
 
 

@@ -1,4 +1,4 @@
-"""What a search keeps: Programs with their lineage and their price."""
+"""The candidates of a search: Programs with their lineage and their price."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,7 +12,7 @@ from overlayccl_core.rewrites.recipe import Recipe
 
 
 class Origin(StrEnum):
-    """Whose idea a Program was."""
+    """The source of a Program."""
 
     DEVELOPER = "developer"
     KNOWN = "known"
@@ -24,7 +24,7 @@ INVENTED = (Origin.RULE, Origin.SKETCH)
 
 
 class Stage(StrEnum):
-    """Where a proposal was tried."""
+    """The Case of an attempt: the proxy or the full one."""
 
     PROXY = "proxy"
     FULL = "full"
@@ -32,9 +32,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A Program that solves the Problem if its lineage is right.
+    """A Program for the Problem, right if its lineage is.
 
-    parent: value_digest of the Program that it was made from. legal: fails where the deployment cannot run it.
+    Attributes:
+        parent: value_digest of the Program it was made from.
+        legal: Fails if the deployment cannot run it.
     """
 
     program: Program
@@ -53,11 +55,11 @@ class Candidate:
 
     @property
     def order(self) -> tuple[float, int, int, str]:
-        """Cheapest first; among equals those of people, of few calls, then as their digests say."""
+        """The sort key: cheapest first; among equals people's, then few calls, then by digest."""
         us = inf if self.price.us is None else self.price.us
         invented = self.origin in INVENTED
         return us, int(invented), len(self.program.calls), self.program.digest
 
     def child_recipe(self, *steps: Step) -> Recipe:
-        """The recipe of what steps make of it."""
+        """Return the recipe with these steps added."""
         return replace(self.recipe, steps=(*self.recipe.steps, *steps))

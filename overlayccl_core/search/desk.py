@@ -1,7 +1,7 @@
-"""Where one search of a Problem asks a language model: who answers, what it is told, and what it brought.
+"""The desk: asks a language model during the searches of a Problem, and keeps the resulting sketches.
 
 A desk serves all Cases and both directions of the Problem. A style (search/styles/) holds conversations here and
-yields the sketches that come of them.
+yields their sketches.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -22,14 +22,18 @@ from overlayccl_core.search.style import Purpose
 
 FINE = (ProposalOutcome.PROGRAM, ProposalOutcome.DUPLICATE)
 AGAIN = "it computes what was refused before"
-DRAWS = 1000  # conversations of one seed that begin with equal words, at most
+DRAWS = 1000  # most conversations of one seed with equal beginnings
 
 
 @dataclass(slots=True, kw_only=True)
 class Desk:
-    """search: with the fields of `asked.Search`. leads: where it is asked. ended: why it is asked no more.
+    """The questions of one search of a Problem.
 
-    failed: what a second round asks about; None: it is the first.
+    Attributes:
+        search: With the fields of `asked.Search`.
+        leads: Cases and directions at which the model is asked.
+        failed: The failed sketches of a second round; None in the first.
+        ended: Why asking ended.
     """
 
     search: Any
@@ -42,16 +46,16 @@ class Desk:
     _taken: int = 0  # calls of the ledger
 
     def take_calls(self) -> list[Call]:
-        """What was asked since this was asked for last."""
+        """Return the calls since the last take."""
         taken, self._taken = self.ledger.calls[self._taken :], len(self.ledger.calls)
         return taken
 
     def asks(self, place: Place) -> bool:
-        """Whether the model is asked there."""
+        """Return whether the model is asked there."""
         return place in self.leads
 
     def brought(self, problem: Problem) -> Iterator[Sketch]:
-        """What was right where the model was asked: at a linear backward as its transpose."""
+        """Yield the model's valid sketches: as they are in their own direction, else transposed if linear."""
         for sketch in tuple(self._brought):
             if problem.direction is sketch.direction:
                 yield replace(sketch, transposed=False)
@@ -59,20 +63,24 @@ class Desk:
                 yield replace(sketch, transposed=True)
 
     def talk(self, standing: Standing, tools: tuple[Tool, ...] = (), draw: int = 0) -> "Talk":
-        """A new conversation about a search as it stands. draw: tells apart those that begin with equal words."""
+        """Begin a conversation about the search's state. draw: distinguishes those with equal beginnings."""
         briefing = Briefing(standing=standing, facts=self.facts, show_scores=self.search.show_scores)
         return Talk(desk=self, briefing=briefing, tools=tools, draw=draw)
 
     def best(self, drafts: Iterable["Draft"]) -> list["Draft"]:
-        """Cheapest first; where no score is shown, as they came."""
+        """Sort drafts, cheapest first; without shown scores, keep their order."""
         return sorted(drafts, key=lambda d: d.candidate.order) if self.search.show_scores else list(drafts)
 
     def drafted(
         self, talk: "Talk", standing: Standing, purpose: Purpose, aim: "Aim | None" = None, **more: Any
     ) -> "Drafting":
-        """Tries the sketch that one answer holds, mended as often as the search allows; the draft that it came to.
+        """Ask, yield the sketch of the answer, and repair it as often as the search allows.
 
-        None where it stays wrong, or cannot run. NoAnswer where asking on is in vain.
+        Returns:
+            The draft; None if the sketch stays wrong or cannot run, or an answer is missing.
+
+        Raises:
+            NoAnswer: Further questions are in vain.
         """
         try:
             answer = talk.say(purpose, aim=aim, **more)
@@ -92,7 +100,7 @@ class Desk:
         return None
 
     def mended(self, standing: Standing) -> Iterator[Sketch]:
-        """One in place of each that failed on the ranks, in a conversation of its own; NoAnswer as `drafted`."""
+        """Yield one in place of each failed sketch, from a conversation of its own; NoAnswer as in `drafted`."""
         for one in self.failed or ():
             if one.sketch.direction is standing.problem.direction:
                 yield from self.drafted(self.talk(standing), standing, Purpose.MEND, failed=one)
@@ -100,7 +108,7 @@ class Desk:
     def tried(
         self, talk: "Talk", standing: Standing, purpose: Purpose, said: Sketch, aim: "Aim | None" = None
     ) -> Generator[Sketch, None, tuple[Attempt, "Draft | None"]]:
-        """Tries what was said: what became of it, and a draft where it is right and can run."""
+        """Yield a sketch to be tried; return its attempt, and a draft if it is right and can run."""
         written = Written(
             purpose=purpose.value,
             call=talk.digest,
@@ -120,26 +128,26 @@ class Desk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A sketch that is right, and the candidate that it came to: new, or known before."""
+    """A right sketch and its candidate: new, or known before."""
 
     sketch: Sketch
     candidate: Candidate
 
 
 Drafting = Generator[Sketch, None, Draft | None]
-"""Yields sketches, each to be tried before the next; returns what the last came to."""
+"""Yields sketches, each to be tried before the next; returns the last one's draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What a refinement is to make less: the largest term of a price, in us."""
+    """The target of a refinement: the largest term of a price, in us."""
 
     term: str
     us: float
 
     @classmethod
     def of(cls, candidate: Candidate) -> "Aim | None":
-        """None where there is no price."""
+        """Return the largest term of a candidate's price; None without a price."""
         terms = candidate.price.terms
         if candidate.price.us is None or not terms:
             return None
@@ -149,7 +157,7 @@ class Aim:
 
 @dataclass(slots=True, kw_only=True)
 class Talk:
-    """One conversation. digest: of the request that was answered last."""
+    """One conversation. digest: of the last request."""
 
     desk: Desk
     briefing: Briefing
@@ -159,15 +167,15 @@ class Talk:
     _messages: tuple[Message, ...] = ()
 
     def say(self, purpose: Purpose, **more: Any) -> Answer:
-        """The answer to the prompt of a purpose, filled in with `more`; NoAnswer where there is none."""
+        """Return the answer to a purpose's prompt, filled in with `more`, or raise NoAnswer."""
         return self.send(purpose, self.message(purpose, **more))
 
     def message(self, purpose: Purpose, **more: Any) -> User:
-        """The prompt of a purpose, filled in with `more`."""
+        """Return a purpose's prompt, filled in with `more`."""
         return User(text=self.briefing.prompt(purpose, **more))
 
     def send(self, purpose: Purpose, message: User) -> Answer:
-        """The answer to a message; the conversation is longer by both. NoAnswer where there is none."""
+        """Return the answer to a message, and append both to the conversation; or raise NoAnswer."""
         request = self.request(purpose, message)
         self.digest = request.digest
         answer = self.desk.ledger.ask(request, purpose=purpose.value, style=self.desk.search.style)
@@ -175,7 +183,7 @@ class Talk:
         return answer
 
     def request(self, purpose: Purpose, message: User) -> Request:
-        """What `send` would ask."""
+        """Return the request of `send`."""
         search = self.desk.search
         return Request(
             system=self.briefing.system,

@@ -1,6 +1,6 @@
-"""What proposers share that draw rule steps: how many evaluations they have, and the steps that are left.
+"""Shared parts of proposers with random rule steps: the number of evaluations, and the untried steps.
 
-Only Programs without labels are begun with: other labels are for the loop.
+Steps begin at Programs without labels only: the loop tries other labels.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from overlayccl_core.search.rules import structural_steps
 
 
 class DrawnSearch(searches.Search):
-    """A search whose proposer draws, and ends after a number of evaluations."""
+    """A search with a drawing proposer; it ends after a number of evaluations."""
 
     evaluations: int = Field(
         ge=1,
@@ -27,19 +27,19 @@ class DrawnSearch(searches.Search):
 
 
 def may_begin(candidate: Candidate, standing: Standing) -> bool:
-    """Whether rule steps may be drawn at a candidate: it has no labels, and no fewer bits than may win."""
+    """Return whether steps may be drawn at a candidate: no labels, and lossy only if lossy ones may win."""
     return not has_labels(candidate.program) and (standing.lossy or not candidate.lossy)
 
 
 @dataclass(slots=True)
 class Untried:
-    """The structural rule steps at candidates that were not drawn yet. A step tried twice is a sure duplicate."""
+    """The structural rule steps not drawn yet at candidates. A step tried twice is a sure duplicate."""
 
     random: np.random.Generator
-    _left: dict[str, list[Step]] = field(default_factory=dict)  # program -> in the order in which they go
+    _left: dict[str, list[Step]] = field(default_factory=dict)  # Program digest -> steps in random order
 
     def step_at(self, candidate: Candidate, standing: Standing) -> Step | None:
-        """One of them, drawn at random; None where all were."""
+        """Return one of them, drawn at random; None if none is left."""
         program = candidate.program
         if program.digest not in self._left:
             steps = list(structural_steps(program, lossy=standing.lossy))

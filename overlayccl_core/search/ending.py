@@ -1,4 +1,4 @@
-"""How a search ended, as data and as a sentence."""
+"""The ending of a search, as data and as a sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,11 +28,13 @@ _NOTHING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Why a search of one Case and direction ended, what it had come to, and one sentence that says it all.
+    """Why a search of one Case and direction ended, its results, and one sentence with all of it.
 
-    programs: that were priced at the Case itself; families: of its elites. sketched, sketched_twice: of the
-    proposals, sketches, and those that were known; polished: whether rules made a cheaper one of them, None where
-    none has a price.
+    Attributes:
+        programs: Those priced at the Case itself.
+        families: Those of its elites.
+        sketched, sketched_twice: Proposed sketches, and known ones among them.
+        polished: Whether rules beat the cheapest sketch; None if no sketch has a price.
     """
 
     why: Stop | Nothing
@@ -46,12 +48,12 @@ class Ending:
 
 
 def without_search(why: Nothing) -> Ending:
-    """The ending of what did not begin."""
+    """Return the ending if no search began."""
     return Ending(why=why, message=_NOTHING[why])
 
 
 def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, small: Case | None) -> Ending:
-    """The ending of a search. named: program -> candidate; small: the Case that was searched in its place."""
+    """Return the ending of a search. named: names by Program; small: the Case searched in its place."""
     families = len({c.family for c in result.elites})
     sketched = [attempt for attempt in result.attempts if attempt.sketch is not None]
     stop = result.explored.stop
@@ -76,7 +78,7 @@ def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, sm
 
 
 def _polished(result: SearchResult) -> bool | None:
-    """Whether the cheapest that begins with a sketch has steps of rules behind it."""
+    """Return whether rule steps made any sketch cheaper than the cheapest bare one."""
     written = [c for c in result.candidates if c.recipe.of_source and c.price.us is not None and c.feasible]
     plain = min((c.price.us for c in written if not c.recipe.steps if c.price.us is not None), default=None)
     if plain is None:

@@ -1,4 +1,4 @@
-"""What a search knows of the deployment."""
+"""The facts of a deployment for a search."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from overlayccl_core.deployments.capabilities import Capabilities
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentFacts:
-    """capabilities, memory_budget_bytes: None asks for nothing."""
+    """The facts of a deployment. capabilities, memory_budget_bytes: None restricts nothing."""
 
     theta: Theta
     capabilities: Capabilities | None

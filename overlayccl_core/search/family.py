@@ -1,7 +1,7 @@
-"""Families: Programs that a cost model is right or wrong about together.
+"""Families: Programs with a common error of the cost model.
 
-A family is the set of its collectives (kind, whether one call does several, groups and their size, collectives on
-the way to them), with what its labels say and whether it is lossy. How values are cut into buckets does not count.
+A family is the set of its collectives (kind, whether one call does several, groups and their size, depth in
+collectives), its labels and its lossiness. The cutting of values into buckets does not count.
 """
 
 from overlayccl_core.program.calls import Call, call_name
@@ -18,9 +18,9 @@ INFEASIBLE = "infeasible"
 
 
 def family_of(program: Program, *, feasible: bool) -> str:
-    """A line that people read: `all_to_all:world4:1 + all_gather:world4:2, several graphs, lossy`.
+    """Return a readable name: `all_to_all:world4:1 + all_gather:world4:2, several graphs, lossy`.
 
-    What the deployment cannot run is a family of its own: it hides nothing that runs.
+    Infeasible Programs have families of their own, so they hide no runnable one.
     """
     case = program.problem.case
     kinds = sorted({_collective(call, class_of(case, x), x) for call in program.calls for x in call})
@@ -35,7 +35,7 @@ def family_of(program: Program, *, feasible: bool) -> str:
 
 
 def is_lossy(program: Program) -> bool:
-    """True if it adds, scales or casts in a narrower dtype than its outputs', or in 16 bits."""
+    """Return whether it adds, scales or casts in a narrower dtype than its outputs', or in 16 bits."""
     return loses(program.outputs.values())
 
 

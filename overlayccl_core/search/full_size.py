@@ -1,7 +1,7 @@
-"""The second half of a search through a proxy: what the small Case promises is tried at the large one, and no more.
+"""The second half of a search through a proxy: try only the small Case's promising finds at the large one.
 
-Prices tell a family's promise. Fewer ranks, layers or tensors cost less, so of what was replayed the least ratio of
-the price here to the price there bounds what any other family comes to here, as far as the cost model can say.
+Prices tell a family's promise. Fewer ranks, layers or tensors cost less. So the least ratio of large to small
+price among the replayed Programs bounds the large price of any other family, as far as the cost model can say.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,16 +14,18 @@ from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.proposal import Sketch
 
-DEARER = 2.0  # a step that makes the small Program so many times as dear is not tried at the large one
+DEARER = 2.0  # steps with a larger price ratio at the small Case are not tried at the large one
 
 
 @dataclass(slots=True, kw_only=True)
 class FullSize:
-    """The archive of a large Case (`full`) and that of the small one which was searched in its place.
+    """The archives of a large Case (`full`) and of the small one searched in its place (`small`).
 
-    families: so many of the cheapest are replayed, however dear. has_time: whether to go on. sketches: those that
-    recipes may begin with; each is traced and proven anew, as a small Case shows nothing of a source that counts on
-    its size.
+    Attributes:
+        families: Number of cheapest families to replay, however dear.
+        has_time: Whether to go on.
+        sketches: Possible beginnings of recipes; each is traced and proven anew, as its source may depend on the
+            Case's size.
     """
 
     small: Archive
@@ -32,10 +34,10 @@ class FullSize:
     has_time: Callable[[], bool]
     sketches: Iterable[Sketch] = ()
     _done: dict[Recipe, Candidate | None] = field(default_factory=dict)
-    _twins: dict[Recipe, Candidate] = field(default_factory=dict)  # of candidates here: the same there
+    _twins: dict[Recipe, Candidate] = field(default_factory=dict)  # large Case's recipe -> small one
 
     def replay_promising(self) -> bool:
-        """Replay what can run and may yet be the cheapest, and `families` in any case; False if time ran out."""
+        """Replay `families` runnable elites, then all that may yet be cheapest; False if time ran out."""
         followed, least = 0, inf
         best = min((us_of(c) for c in self.full.candidates if c.feasible), default=inf)
         for elite in self.small.cheapest():
@@ -54,10 +56,7 @@ class FullSize:
         return True
 
     def expand(self, winner: Candidate, steps: Iterable[Step]) -> bool:
-        """Steps at a candidate, but for those that the small Case shows to be dear or beyond the library.
-
-        False if time ran out.
-        """
+        """Try steps at a candidate, except those dear or infeasible at the small Case; False if time ran out."""
         twin = self._twins.get(winner.recipe) or self.small.of_recipe(winner.recipe)
         for step in steps:
             if not self.has_time():
@@ -71,9 +70,9 @@ class FullSize:
         return True
 
     def follow(self, recipe: Recipe) -> Candidate | None:
-        """The candidate of a recipe; None if its base is not there or a step comes to nothing.
+        """Return the candidate of a recipe; None if its base is missing or a step fails.
 
-        What recipes begin alike with is replayed once.
+        Common beginnings of recipes are replayed once.
         """
         if recipe not in self._done:
             self._done[recipe] = self._followed(recipe)
@@ -90,7 +89,7 @@ class FullSize:
 
 
 def us_of(candidate: Candidate) -> float:
-    """The price in us; infinite where there is none."""
+    """Return the price in us; infinite if there is none."""
     return inf if candidate.price.us is None else candidate.price.us
 
 

@@ -1,4 +1,4 @@
-"""What a search asks of every Program: may it run here, what does it cost, which family is it of, is it right?"""
+"""The judge of Programs: can it run here, what does it cost, which family is it of, is it right?"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ Pricing = Callable[[Program], Price]
 
 
 def pricing(theta: Theta) -> Pricing:
-    """The price of Programs on the deployment that theta was fitted on."""
+    """Return the price function of theta's deployment."""
     return lambda program: price_features(features(program), theta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """capabilities None: the library can do anything. memory_budget_bytes None: no limit."""
+    """Checks and prices. capabilities None: the library can do anything. memory_budget_bytes None: no limit."""
 
     pricing: Pricing
     capabilities: Capabilities | None = None
@@ -36,7 +36,7 @@ class Judge:
     def candidate(
         self, program: Program, recipe: Recipe, origin: Origin, parent: str | None = None
     ) -> Candidate | Verdict:
-        """A Program with family and price; the verdict where no deployment could ever run it."""
+        """Return a Program with family and price; the verdict if no deployment could ever run it."""
         legal = legality.check(program, self.capabilities, self.memory_budget_bytes)
         if not legal.passed and legal.reason not in INFEASIBLE:
             return legal
@@ -54,8 +54,10 @@ class Judge:
 
 @dataclass(slots=True, kw_only=True)
 class Prover:
-    """Proofs against one reference, once for all Programs that differ in labels and schedule only: those mean
-    nothing to a value, and a proof looks at neither. verdicts: by digest, of Programs that can run.
+    """Proofs against one reference, one for all Programs with equal values.
+
+    Labels and schedule do not change a value, and proofs ignore both. verdicts: by digest, of Programs that can
+    run.
     """
 
     reference: Program
@@ -64,12 +66,12 @@ class Prover:
     _of_values: dict[object, Verdict] = field(default_factory=dict)
 
     def know(self, program: Program, verdict: Verdict) -> None:
-        """Take over a verdict that was given already."""
+        """Take over an earlier verdict."""
         self.verdicts[program.digest] = verdict
         self._of_values.setdefault(_values(program), verdict)
 
     def verdict_on(self, program: Program) -> Verdict:
-        """The proof of a Program, whether or not it can run here; given once for all that have its values."""
+        """Return the proof of a Program, able to run here or not; made once for equal values."""
         values = _values(program)
         if values not in self._of_values:
             self._of_values[values] = equivalence.prove(program, self.reference, lossy_bound=self.lossy_bound)
@@ -86,5 +88,5 @@ class Prover:
 
 
 def _values(program: Program) -> object:
-    """Equal for Programs that differ in labels and schedule only."""
+    """Return a key, equal for Programs that differ in labels and schedule only."""
     return frozenset(without_labels(program.outputs).items())

@@ -1,4 +1,4 @@
-"""One search of one Case and direction: explore, prove what is worth keeping, choose the cheapest."""
+"""One search of one Case and direction: explore, prove the promising Programs, choose the cheapest."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from overlayccl_core.search.proposal import Attempt
 from overlayccl_core.search.proposer import Clock, Proposer, ProposerFailed, Standing, proposals_of
 from overlayccl_core.search.rules import structural_steps
 
-MOST_CLASSES = 4  # whose subsets are tried at the end: their number doubles with each
+MOST_CLASSES = 4  # all their subsets are tried at the end: each class doubles the number
 
 
 class Stop(StrEnum):
-    """Why a search ended; all but the first two mean that a guard cut it."""
+    """Why a search ended; all but the first two are cuts by a guard."""
 
     NO_NEW_ELITE = "no_new_elite"  # by itself: nothing was left to propose
     PROPOSER_FAILED = "proposer_failed"
@@ -35,7 +35,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """Why a search stopped, and the rounds that it began. failure: what its proposer raised, if it did."""
+    """Why a search stopped, and the number of its rounds. failure: the proposer's error, if any."""
 
     stop: Stop
     rounds: int
@@ -44,11 +44,13 @@ class Explored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search ends with.
+    """The result of a search.
 
-    elites: of every family the cheapest that is not shown wrong (what is infeasible, or of a dear family, is not
-    proven); best: the cheapest that is proven, None if nothing is. explored: of the proxy's search where there was
-    one.
+    Attributes:
+        elites: The cheapest Program of every family, without those proven wrong (infeasible Programs and dear
+            families are not proven).
+        best: The cheapest proven one; None if there is none.
+        explored: The proxy's search if there was one.
     """
 
     candidates: Sequence[Candidate]
@@ -67,10 +69,11 @@ def explore(
     *,
     lossy: bool,
 ) -> Explored:
-    """Fill an archive from some Programs on, until nothing is left to propose, a guard cuts it or it fails.
+    """Fill an archive from some Programs until no proposal is left, a guard cuts it, or the proposer fails.
 
-    clock: seconds since the search began; it decides nothing unless it reaches `search.seconds`. lossy: whether
-    Programs in fewer bits are looked for.
+    Args:
+        clock: Seconds since the search began; without effect up to `search.seconds`.
+        lossy: Whether to look for Programs in fewer bits.
     """
     archive.enter(bases)
     rounds = 0
@@ -94,7 +97,7 @@ def explore(
 
 
 def try_all_labels(archive: Archive, winner: Candidate) -> None:
-    """A Program under all other labels: any classes in flight together, and the boundaries of its base kept."""
+    """Try a Program under all other labels: any classes in flight together, and its base's boundaries."""
     written = [step for step in winner.recipe.steps if step[0] != EARLY_ISSUE]
     base = archive.of_recipe(Recipe(base=winner.recipe.base))
     plain = archive.of_recipe(replace(winner.recipe, steps=tuple(written)))
@@ -108,7 +111,7 @@ def try_all_labels(archive: Archive, winner: Candidate) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeker:
-    """What one search works with; the clock counts seconds since it began and only ever stops it."""
+    """The tools of one search. clock: seconds since it began; it can only stop the search."""
 
     judge: Judge
     prover: Prover
@@ -118,7 +121,7 @@ class Seeker:
 
     @property
     def lossy(self) -> bool:
-        """Whether Programs in fewer bits may win: asked for, or the reference's own dtype."""
+        """Whether Programs in fewer bits may win: on request, or because of the reference's own dtype."""
         return self.search.lossy or is_lossy(self.prover.reference)
 
     def directly(self, bases: Iterable[Base]) -> SearchResult:
@@ -131,7 +134,8 @@ class Seeker:
     ) -> SearchResult:
         """Search at a smaller Case, replay the recipes of its promising elites, then turn the winner's knobs.
 
-        proxy: an empty archive of the smaller Case.
+        Args:
+            proxy: An empty archive of the smaller Case.
         """
         explored = self._explored(proxy, small_bases)
         archive = Archive(judge=self.judge, prover=self.prover, attempts=proxy.attempts)
@@ -153,7 +157,7 @@ class Seeker:
         return explore(archive, bases, proposer, self.search, self.clock, lossy=self.lossy)
 
     def _polish(self, at: FullSize) -> bool:
-        """Expand the winner until it stays the same; False if there was no time to."""
+        """Expand the winner until it stays the same; False if time ran out."""
         expanded: set[Program] = set()
         while (winner := self._winner(at.full)) and winner.program not in expanded:
             expanded.add(winner.program)
@@ -176,15 +180,12 @@ class Seeker:
         )
 
     def _winner(self, archive: Archive) -> Candidate | None:
-        """The cheapest that is proven."""
+        """Return the cheapest proven candidate."""
         may_win = (c for c in archive.candidates if self.lossy or not c.lossy)
         return next((c for c in sorted(may_win, key=lambda c: c.order) if self.prover.proven(c)), None)
 
     def _elites(self, archive: Archive) -> list[Candidate]:
-        """Of every family the cheapest that is not shown wrong; a family whose Programs are all wrong has none.
-
-        Those of the cheapest families are proven, as many families as the search says.
-        """
+        """Return each family's cheapest Program not proven wrong; prove it in the `search.families` cheapest."""
         families: dict[str, list[Candidate]] = {}
         for candidate in sorted(archive.candidates, key=lambda c: c.order):
             families.setdefault(candidate.family, []).append(candidate)
@@ -198,7 +199,7 @@ class Seeker:
         return elites
 
     def _prove_some_others(self, archive: Archive, elites: Sequence[Candidate]) -> None:
-        """Prove so many Programs more, drawn at random: what is measured of them is honest."""
+        """Prove `search.random` more Programs, drawn at random, for honest measurements."""
         known = {c.program.digest for c in elites if c.program.digest in self.prover.verdicts}
         others = sorted(
             (c for c in archive.candidates if c.feasible and c.program.digest not in known),

@@ -1,4 +1,4 @@
-"""Proposals: what a search may try, and the record of each that it tried."""
+"""Proposals: the inputs of a search, and the record of each attempt."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ MAX_NAME_BYTES = 200  # of a function, a rule, a site class or a knob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """Rule steps at a candidate, taken together. rationale: empty says what the last step's rule does."""
+    """Rule steps at a candidate, taken together. rationale: if empty, the last step's rule describes it."""
 
     at: Candidate
     steps: tuple[Step, ...]
@@ -23,10 +23,11 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """How a language model came to write a sketch.
+    """The request behind a language model's sketch.
 
-    purpose, call: what it was asked for, and the digest of the request. term, term_us: of the price of what it was
-    to make cheaper, where it was asked to.
+    Attributes:
+        purpose, call: The purpose of the call, and the digest of its request.
+        term, term_us: The term of the price to reduce, and its size; None if the request names none.
     """
 
     purpose: str
@@ -37,9 +38,11 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """A strategy that somebody wrote for the Problem: a function of a source in the restricted language.
+    """A strategy written for the Problem: a function of a source in the restricted language.
 
-    direction: it was written for. transposed: it is tried as the transpose of what was written for the forward.
+    Attributes:
+        direction: The direction it was written for.
+        transposed: Try the transpose of a strategy written for the forward.
     """
 
     function: str
@@ -51,14 +54,14 @@ class Sketch:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe that begins at it."""
+        """The recipe that begins with it."""
         written = Recipe(base=source_base(self.source, self.function))
         return Recipe(base=TransposeOf(recipe=written)) if self.transposed else written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedSketch:
-    """A proven sketch, and `Case direction: how: what was said` of each place where it failed on the ranks."""
+    """A proven sketch, with `Case direction: how: message` for each failure on the ranks."""
 
     sketch: Sketch
     where: tuple[str, ...]
@@ -68,9 +71,9 @@ Proposal = Rewrite | Sketch
 
 
 def bad_form(proposal: object) -> str:
-    """Why something cannot be tried as a proposal, for who made it; empty where it can.
+    """Return, for the proposer, why a value cannot be tried as a proposal; empty if it can.
 
-    Who proposes is not trusted: a type may be wrong, and a text may be one that no table can hold.
+    Proposers are not trusted: a type may be wrong, and a text may fit no table.
     """
     match proposal:
         case Sketch(function=function, source=source, rationale=rationale):
@@ -119,7 +122,7 @@ def _kind(value: object) -> str:
 
 
 class ProposalOutcome(StrEnum):
-    """What became of a proposal."""
+    """The outcome of a proposal."""
 
     PROGRAM = "program"
     DUPLICATE = "duplicate"
@@ -132,16 +135,18 @@ class ProposalOutcome(StrEnum):
 
 PRICED = frozenset({ProposalOutcome.PROGRAM, ProposalOutcome.INFEASIBLE, ProposalOutcome.NOT_PROVEN})
 EVALUATED = PRICED | {ProposalOutcome.DUPLICATE}
-"""What counts as an evaluation: the cost model priced its Program, now or (a duplicate) before. Proposals that come
-to no Program ask nothing of the cost model."""
+"""Outcomes counted as evaluations: the cost model priced the Program, now or (a duplicate) before. Other proposals
+come to no Program and do not use the cost model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One proposal and what became of it. steps, sketch: neither for a strategy of people.
+    """One proposal and its outcome.
 
-    parent, value_digest: of the Program that it began with and of the one that it came to, None where there is
-    none. message: why it is no Program that may be chosen, for people and for who proposed it.
+    Attributes:
+        steps, sketch: Both missing for a strategy of people.
+        parent, value_digest: Of the Programs before and after; None without one.
+        message: Why it gives no Program to choose, for people and for the proposer.
     """
 
     parent: str | None

@@ -1,9 +1,9 @@
-"""What a proposer is: a file of search/proposers/, or of a folder of one's own, that says what to try next.
+"""The interface of proposers: files of search/proposers/, or of a folder of one's own, with the next things to try.
 
-A search has rounds. Each begins with `propose`, which sees how the search stands and gives proposals: rule steps
-at a candidate, or sketches (strategies in the restricted language). The loop takes them one at a time, so a
-proposer that yields them sees what became of the last before it makes the next. Nothing has to trust a proposer:
-a sketch is traced and proven before it counts, a rule's Program before it is kept.
+A search runs in rounds. Each round calls `propose` with the state of the search and gets proposals: rule steps at
+a candidate, or sketches (strategies in the restricted language). The loop takes proposals one at a time, so a
+generator sees the outcome of the last one before it makes the next. Proposers need no trust: a sketch is traced
+and proven before it counts, a rule's Program is proven before it can win.
 """
 
 import traceback
@@ -25,7 +25,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What is left of a search's guards."""
+    """The unused part of a search's guards."""
 
     rounds: int
     programs: int
@@ -34,9 +34,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a search stands at the moment at which it is looked at. All of it is to be read only.
+    """The state of a search, to be read only.
 
-    lossy: whether Programs in fewer bits may win. clock: seconds since the search began. rounds: that have begun.
+    Attributes:
+        clock: Seconds since the search began.
+        rounds: Rounds begun before this one.
+        lossy: Whether Programs in fewer bits may win.
     """
 
     archive: Archive
@@ -47,12 +50,12 @@ class Standing:
 
     @property
     def problem(self) -> Problem:
-        """What is to be solved: the Case (a smaller one in a large one's place) and the direction."""
+        """The Problem to solve: the Case (a smaller one in a large one's place) and the direction."""
         return self.archive.prover.reference.problem
 
     @property
     def elites(self) -> list[Candidate]:
-        """The cheapest Program of every family, cheapest first; a price says of what terms it is made."""
+        """The cheapest Program of every family, cheapest first; a price lists its terms."""
         return self.archive.cheapest()
 
     @property
@@ -62,12 +65,12 @@ class Standing:
 
     @property
     def evaluations(self) -> int:
-        """Attempts so far that came to a Program with a price, a new one or one that was known."""
+        """The number of attempts so far with a priced Program, new or known."""
         return sum(attempt.outcome in EVALUATED for attempt in self.archive.attempts)
 
     @property
     def budget(self) -> Budget:
-        """What is left."""
+        """The remaining budget."""
         return Budget(
             rounds=self.search.rounds - self.rounds,
             programs=self.search.programs - len(self.archive.candidates),
@@ -75,32 +78,32 @@ class Standing:
         )
 
     def is_elite(self, candidate: Candidate) -> bool:
-        """Whether no cheaper one of its family has come."""
+        """Return whether it is still the cheapest of its family."""
         return self.archive.elites.get(candidate.family) is candidate
 
     def attempt_at(self, sketch: Sketch) -> Attempt:
-        """What became of the sketch that was tried last."""
+        """Return the last attempt at a sketch; if none names it, the last attempt of all."""
         tried = reversed(self.archive.attempts)
         return next((one for one in tried if one.sketch is sketch), self.archive.attempts[-1])
 
     def candidate_of(self, attempt: Attempt) -> Candidate | None:
-        """What an attempt came to, new or known before; None if it came to nothing that may be chosen."""
+        """Return the candidate of an attempt, new or known; None if it has none."""
         return None if attempt.value_digest is None else self.archive.known.get(attempt.value_digest)
 
 
 class Proposer(Protocol):
-    """Who proposes in one search of one Case and direction; it may remember what it said."""
+    """The source of proposals in one search of one Case and direction; it may keep state."""
 
     def propose(self, standing: Standing) -> Iterable[Proposal] | None:
-        """The proposals of a round, best made one at a time; None where nothing is left to propose."""
+        """Return the proposals of a round, preferably as a generator; None if there are none left."""
 
 
 class ProposerFailed(Exception):
-    """A proposer raised, or gave nothing to iterate over; the message says what and where, in one line."""
+    """A proposer raised, or returned no iterable; the message gives the error and its place, in one line."""
 
 
 def proposals_of(proposer: Proposer, standing: Standing) -> Iterator[Proposal] | None:
-    """The proposals of a round; None where nothing is left. ProposerFailed, at once or while they are taken."""
+    """Return a round's proposals; None at the end. Raise ProposerFailed at once or during iteration."""
     try:
         proposals = proposer.propose(standing)
         return None if proposals is None else _taken(iter(proposals))
@@ -123,22 +126,27 @@ def _failed(error: Exception) -> ProposerFailed:
 
 
 class ProposerPlugIn(Protocol):
-    """What a file in search/proposers/ defines that says itself what to try.
+    """A proposer's file in search/proposers/, without a language model.
 
-    proposer: a new Proposer for a Case and direction. It must be deterministic but for what it asks of others.
-    Search, if there is one: the class of its searches, derived from `configuration.searches.Search`, with fields of
-    its own; `proposer` then gets one of these.
+    Attributes:
+        proposer: Returns a new Proposer for a Case and direction, deterministic except for answers from outside.
+        Search: Optional: the class of its searches, derived from `configuration.searches.Search`, with fields of
+            its own; `proposer` then gets an instance.
     """
 
     proposer: Callable[[Any], Proposer]
 
 
 class LanguageModelPlugIn(Protocol):
-    """What one defines that asks a language model instead; the search's `style` says how it is asked.
+    """The file of a proposer with a language model, asked in the search's `style`.
 
-    Search: derived from `asked.Search`. language_model: who answers such a search; making it asks nothing. check:
-    ValueError with the mend where nobody could, before anything starts. desk, proposer: those of `asked.py`. What
-    asking needs is imported by such files alone, so that it is no code of searches that ask nobody.
+    Only such files import the code for asking, so it is no part of the code of other searches.
+
+    Attributes:
+        Search: Derived from `asked.Search`.
+        language_model: Returns the model of such a search; asks nothing yet.
+        check: Raises ValueError, with the fix, before anything starts, if no model could answer.
+        desk, proposer: Those of `asked.py`.
     """
 
     Search: type[Search]
@@ -149,17 +157,17 @@ class LanguageModelPlugIn(Protocol):
 
 
 def plug_in(name: str) -> ProposerPlugIn:
-    """The proposer of that name; ValueError naming those there are."""
+    """Return the proposer of that name. ValueError names the existing ones."""
     return loader.plug_in(ProposerPlugIn, PROPOSERS, name)
 
 
 def asks(name: str) -> LanguageModelPlugIn | None:
-    """The proposer of that name, if it asks a language model; ValueError naming those there are."""
+    """Return the proposer of that name if it asks a language model. ValueError names the existing ones."""
     if not hasattr(loader.load(PROPOSERS, name), "language_model"):
         return None
     return loader.plug_in(LanguageModelPlugIn, PROPOSERS, name)
 
 
 def rounds(search: Search) -> tuple[str, ...]:
-    """The names under which a search is run: its own; where it asks a language model, that of its second round."""
+    """Return the names a search runs under: its own and, with a language model, that of its second round."""
     return (search.name,) if asks(search.proposer) is None else (search.name, f"{search.name}{MENDED}")

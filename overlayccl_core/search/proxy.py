@@ -1,7 +1,7 @@
-"""Large Cases: a small Case stands for one, is searched in its place, and what it found is replayed (full_size.py).
+"""Proxies of large Cases: a small Case is searched in a large one's place, and its finds replayed (full_size.py).
 
-The small Case has the tiers of the large one with fewer ranks, so its Programs are priced, and held to what the
-library can do, as if their groups had the sizes that the large one's have.
+The small Case has the large one's tiers with fewer ranks. Its Programs are priced, and checked against the
+library's capabilities, as if their groups had the large one's sizes.
 """
 
 import re
@@ -21,12 +21,12 @@ _REACH = re.compile(r"\.(node|network)(\d+)\.")
 
 
 def is_large(case: Case, nodes: int, limits: Proxy) -> bool:
-    """Whether a Case, whose developer's Program has so many nodes, is searched at a smaller one."""
+    """Return whether a Case is searched at a smaller one. nodes: of its developer's Program."""
     return nodes > limits.nodes or case.ranks >= limits.ranks
 
 
 def pricing_as(small: Case, large: Case, theta: Theta) -> Pricing:
-    """Prices of the small Case's Programs with the coefficients of the large one's groups."""
+    """Price the small Case's Programs with the coefficients of the large one's groups."""
     sizes = {
         ("network", small.ranks): large.ranks,
         ("network", small.ranks // small.ranks_per_node): large.ranks // large.ranks_per_node,
@@ -40,7 +40,7 @@ def pricing_as(small: Case, large: Case, theta: Theta) -> Pricing:
 
 
 def capabilities_as(small: Case, large: Case, capabilities: Capabilities) -> Capabilities:
-    """What the library can do of the small Case, where its groups stand for the large one's."""
+    """Return the library's capabilities for the small Case, its groups standing for the large one's."""
     large_permutes = permute_shapes(large.ranks * large.groups)
     permutes = permute_shapes(small.ranks * small.groups)
     return capabilities.of_shapes(
@@ -50,13 +50,13 @@ def capabilities_as(small: Case, large: Case, capabilities: Capabilities) -> Cap
 
 
 def _shapes(case: Case) -> tuple[Shape, ...]:
-    """Of the groups across its nodes, within them, and of all its ranks."""
+    """Return the shapes of groups across nodes, within nodes, and of all ranks."""
     across = (case.ranks // case.ranks_per_node, case.ranks_per_node * case.stride)
     return across, (case.ranks_per_node, case.stride), (case.ranks, case.stride)
 
 
 def with_sizes(counted: Features, sizes: Mapping[tuple[str, int], int]) -> Features:
-    """Features with the groups of each (reach, size) taken for groups of another size."""
+    """Return features with the groups of each (reach, size) taken for groups of another size."""
     renamed: dict[Column, float] = {}
     for column, amount in counted.items():
         name = _REACH.sub(

@@ -1,4 +1,4 @@
-"""The rewrite rules as a search asks for them: which to try, what one does, whether there is one of that name."""
+"""The rewrite rules of a search: names, steps, descriptions."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from overlayccl_core.search.labels import LABEL_RULES
 
 
 def structural_rules(*, lossy: bool) -> tuple[str, ...]:
-    """The rules that are no labels; those that lose bits only where that is asked for."""
+    """Return all rules except label rules; lossy ones only on request."""
     return tuple(
         name
         for name in rule_names()
@@ -19,18 +19,18 @@ def structural_rules(*, lossy: bool) -> tuple[str, ...]:
 
 
 def structural_steps(program: Program, *, lossy: bool) -> Iterator[Step]:
-    """Every structural rule at every site class of a Program with every knob; some may not apply."""
+    """Yield each structural rule at each site class of a Program with each knob; some may not apply."""
     return steps_at(program, structural_rules(lossy=lossy))
 
 
 def rationale(step: Step) -> str:
-    """What a step's rule does, in its own words."""
+    """Return the first line of the docstring of a step's rule."""
     doc = rules_.rule(step[0]).__doc__ or step[0]
     return doc.strip().splitlines()[0].rstrip(".")
 
 
 def no_such_rule(step: Step) -> str:
-    """Why there is no rule of a step's name; empty where there is one."""
+    """Return the error if a step's rule does not exist, else an empty text."""
     try:
         rules_.rule(step[0])
     except ValueError as error:

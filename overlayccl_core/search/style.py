@@ -1,4 +1,4 @@
-"""What a style is: a file of search/styles/ that says which calls of a language model a search is made of."""
+"""The interface of styles: a file of search/styles/ defines the model calls of a search."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -12,7 +12,7 @@ FOLDER = "search/styles"
 
 
 class Purpose(StrEnum):
-    """What a call is for. Each has a file of its name in search/prompts/."""
+    """The purpose of a call. Each has a file of its name in search/prompts/."""
 
     IDEAS = "ideas"
     IMPLEMENT = "implement"
@@ -24,12 +24,13 @@ class Purpose(StrEnum):
 
 
 class StylePlugIn(Protocol):
-    """opening(desk, standing): the first conversation, what its first message is for, and that message.
+    """A way of asking a language model in a search.
 
-    most_calls(search): of the model in a search of one Case, at most.
-
-    propose(desk, standing): sketches, made one at a time; each was tried when the next is asked for. NoAnswer ends
-    it: it is raised where asking on is in vain.
+    Attributes:
+        most_calls: (search): the most calls of the model in a search of one Case.
+        opening: (desk, standing): the first conversation, the purpose of its first message, and this message.
+        propose: (desk, standing): sketches, one at a time, each tried before the next is requested. It raises
+            NoAnswer, and ends, if further questions are in vain.
     """
 
     most_calls: Callable[[Any], int]
@@ -38,5 +39,5 @@ class StylePlugIn(Protocol):
 
 
 def style(name: str) -> StylePlugIn:
-    """The style of that name; ValueError naming those there are."""
+    """Return the style of that name. ValueError names the existing ones."""
     return loader.plug_in(StylePlugIn, FOLDER, name)

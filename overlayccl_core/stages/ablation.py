@@ -1,4 +1,4 @@
-"""ablation: searches side by side, by what they found after how many evaluations. Needs no ranks."""
+"""ablation: searches side by side, by their finds after each number of evaluations. Needs no ranks."""
 
 import polars as pl
 
@@ -13,13 +13,13 @@ from overlayccl_core.tables.sketches import SKETCHES
 
 
 def main(job: RuleJob) -> None:
-    """Tables ablation_curves and ablations."""
+    """Write the tables ablation_curves and ablations."""
     tables = run(job.read_all(SKETCHES), job.read_all(CANDIDATES), job.read_all(CALLS))
     job.write({ABLATION_CURVES: tables["ablation_curves"], ABLATIONS: tables["ablations"]})
 
 
 def run(sketches: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The rows of `ablation_curves` and `ablations`, from the tables of all searches at all seeds together."""
+    """Return the rows of `ablation_curves` and `ablations`, from all searches at all seeds together."""
     fingerprint = one_fingerprint({"candidates": candidates}, f"{snakemake()} --forcerun fit")
     curves = curve_rows(sketches, candidates)
     if curves.is_empty():

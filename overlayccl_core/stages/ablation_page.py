@@ -6,6 +6,6 @@ from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:
-    """ablations.html."""
+    """Write ablations.html."""
     (path,) = job.outputs["page"]
     job.write_text(path, page(job.read(ABLATION_CURVES), job.read(ABLATIONS), job.option("name")))

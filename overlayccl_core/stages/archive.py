@@ -1,4 +1,4 @@
-"""Rule archive: a results tree, how each file of it was made and the code that made it, as one file."""
+"""Rule archive: a results tree, the making of each of its files and the code for it, as one file."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:
-    """results/<tree>.tar.zst."""
+    """Write results/<tree>.tar.zst."""
     (path,) = job.outputs["archive"]
     tree = Path(job.option("tree"))
     about = Manifest(tree=tree.name, **json.loads(job.option("said")), **manifest.versions())

@@ -24,12 +24,12 @@ from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CA
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import forget
 
-PARTIAL_RULE = "ask_probes"  # what the folders of its batches begin with
+PARTIAL_RULE = "ask_probes"  # prefix of its batches' folders
 Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Tables asked_probes, chosen_probes and probe_calls of one that chooses."""
+    """Write the tables asked_probes, chosen_probes and probe_calls of one search."""
     settings = Settings.from_part(job.option("settings"))
     answers, tree = Path(job.option("answers")), Path(job.option("tree"))
     tables = run(
@@ -57,10 +57,12 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `asked_probes`, `chosen_probes` and `probe_calls`.
+    """Return the rows of `asked_probes`, `chosen_probes` and `probe_calls`.
 
-    search: who answers, and as which model. asking: where answers are kept and what they may cost. code: digest of
-    the rule's code; launches of another are not reused.
+    Args:
+        search: Names the proposer and its model.
+        asking: Place of the answers, and their allowed cost.
+        code: Digest of the rule's code; launches of other code are not reused.
     """
     plugin = proposer.asks(search.proposer)
     if plugin is None:

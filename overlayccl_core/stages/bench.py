@@ -1,8 +1,8 @@
 """Rule bench: time the shortlist of one Problem, all Cases and both directions, in one launch.
 
-The candidates of a Case and direction race for the fastest, known ways also among themselves (`backends.race`).
-What fails on the ranks (wrong values, a crash, a hang, an error) is a row that says so; the others are timed
-without it. What the developer writes must work: else there is nothing to compare with, and nothing to fall back to.
+The candidates of a Case and direction race for the fastest, known ways also among themselves (`backends.race`). A
+candidate may fail on the ranks (wrong values, a crash, a hang, an error): its row says so, and the others are timed
+without it. The developer's must work: else there is nothing to compare with, and nothing to fall back to.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ KEY = ("case", "direction", "candidate")
 
 
 def main(job: RuleJob) -> None:
-    """Table bench of one Problem."""
+    """Write the table bench of one Problem."""
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
@@ -56,9 +56,9 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of `bench`: one per launch and candidate, and one for each candidate that failed.
+    """Return the rows of `bench`: one per launch and candidate, and one for each candidate that failed.
 
-    `code`: digest of the rule's code; launches of another are not reused.
+    `code`: digest of the rule's code; launches of other code are not reused.
     """
     rows = list(shortlist.iter_rows(named=True))
     backend = backend_of(deployment)
@@ -110,12 +110,12 @@ def run(
 
 
 def partial_rule(problem: str) -> str:
-    """What the folders of a Problem's batches begin with: they go when its table is written, not others'."""
+    """Return the prefix of a Problem's batch folders; writing its table removes them, and no others."""
     return f"bench-{problem}"
 
 
 def jobs_of(rows: Iterable[Row], emit: Callable[[Program], str]) -> dict[tuple[str, ...], Job]:
-    """(case, direction, candidate) -> its Job. A Case and direction holds every Program once."""
+    """Return (case, direction, candidate) -> its Job. A Case and direction holds every Program once."""
     jobs: dict[tuple[str, ...], Job] = {}
     for row in rows:
         program = loads(row["program_json"])
@@ -125,7 +125,7 @@ def jobs_of(rows: Iterable[Row], emit: Callable[[Program], str]) -> dict[tuple[s
 
 
 def _races(row: Row) -> tuple[str, ...]:
-    """What loses bits is no rival of what loses none."""
+    """Name the races of a candidate; a lossy one is no rival of one without loss."""
     place = f"{row['case']} {row['direction']}"
     if row["numerics"] == NumericsClass.LOSSY:
         return (f"{place} lossy",)

@@ -14,7 +14,7 @@ from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:
-    """Table cases of one Problem."""
+    """Write the table cases of one Problem."""
     tables = run(
         Settings.from_part(job.option("settings")),
         load(job.option("deployment")),
@@ -27,14 +27,14 @@ def main(job: RuleJob) -> None:
 def run(
     settings: Settings, deployment: Deployment, problem: str, progress: Callable[[str], None]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the `cases` table."""
+    """Return the rows of `cases`."""
     cases = cases_of(settings, deployment, problem)
     progress(f"{problem}: {len(cases)} Cases: {', '.join(c.id for c in cases)}")
     return {"cases": [row(case) for case in cases]}
 
 
 def row(case: Case) -> dict[str, Any]:
-    """The row of a Case."""
+    """Return the row of a Case."""
     data = case.to_json()
     return {
         "case": case.id,

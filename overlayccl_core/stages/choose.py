@@ -1,10 +1,10 @@
-"""choose: what is deployed at each Case and direction. Needs no ranks.
+"""choose: the arm to deploy at each Case and direction. Needs no ranks.
 
 All arms of a Case contend, from the plainest on (`gates.choice`). An arm was trained with its candidates at all
-sites of a model together, so it passes or fails as a whole, and is chosen at all of them: what no step had trained
-is never deployed. The rule runs for each Problem alone, so it reads what decides about the others, too. Models that
-share a Case are decided together, by the same ladder, whichever Problem is asked for. Where no model has a Case,
-the bench decides, and the verdict says that training is not applicable.
+sites of a model together. So it passes or fails as a whole, and is chosen at all sites: nothing untrained is
+deployed. The rule runs for each Problem alone, so it also reads the tables that decide about the others. Models
+that share a Case are decided together, by the same ladder for any of their Problems. If no model has a Case, the
+bench decides, and the verdict says that training is not applicable.
 """
 
 import json
@@ -48,8 +48,11 @@ TrainedIn = Mapping[str, Mapping[str, Sequence[str]]]  # Case -> direction -> mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What a choice is made from: known ways and candidates (of all searches) of the Problem; shortlist, bench and
-    finalists also of those that are chosen together with it; steps and stamps of all models with any of them."""
+    """Inputs of a choice.
+
+    known_ways and candidates (of all searches) are the Problem's; shortlist, bench and finalists also those of
+    Problems chosen together with it; steps and stamps are of all models with any of them.
+    """
 
     known_ways: pl.DataFrame
     candidates: pl.DataFrame
@@ -71,7 +74,7 @@ class Chosen:
 
 
 def main(job: RuleJob) -> None:
-    """Tables verdicts and choice of one Problem; and chosen.py, the module that is confirmed."""
+    """Write the tables verdicts and choice of one Problem, and chosen.py, the module to confirm."""
     tables = Tables(
         known_ways=job.read(KNOWN_WAYS),
         candidates=job.read_all(CANDIDATES),
@@ -105,9 +108,13 @@ def run(
     printer: Printer,
     progress: Callable[[str], None],
 ) -> Chosen:
-    """trained: models as `nano m8`, of all Cases in `tables`. library: of the deployment, as its ranks call it.
+    """Choose for one Problem.
 
-    printer: of the backend that was measured.
+    Args:
+        library: The deployment's, as its ranks call it.
+        tables: Inputs of the choice.
+        trained: Models as `nano m8`, of all Cases in `tables`.
+        printer: Of the measured backend.
     """
     frames: dict[str | Path, pl.DataFrame] = {
         "bench": tables.bench,
@@ -140,7 +147,7 @@ def run(
 
 
 class _Trial:
-    """Finalists of all Cases, what the bench and training say of their arms, each arm of a model judged once."""
+    """Finalists of all Cases with their bench and training results, each arm of a model judged once."""
 
     def __init__(self, tables: Tables, trained: TrainedIn) -> None:
         self.trained = trained
@@ -159,7 +166,7 @@ class _Trial:
         self.programs: dict[str, Program] = {}
 
     def contenders(self, place: Place) -> tuple[list[Contender], list[Row]]:
-        """(contenders from the plainest on, rows of their training verdicts)."""
+        """Return (contenders from the plainest on, rows of their training verdicts)."""
         contenders, rows = [], []
         together = self.together(place)
         deciding = self.deciding(place)
@@ -184,16 +191,16 @@ class _Trial:
         return contenders, rows
 
     def finalist(self, place: Place, arm: str) -> Row | None:
-        """The row of what an arm has at a place."""
+        """Return the row of an arm at a place."""
         return at_case(self.finalists.get(place, {}), arm, problem_of(place[0]))
 
     def is_of(self, arm: str, together: Sequence[Place]) -> bool:
-        """Whether it is an arm of its own: a second finalist that no place has is the first."""
+        """Return whether it is an arm of its own: a second finalist that no place has is the first."""
         own = any(arm in self.finalists.get(place, {}) for place in together)
         return own or only_problem(arm) is not None
 
     def bench(self, arm: str, together: Sequence[Place]) -> Verdict:
-        """What the bench says of an arm: of its candidate at the first place, or of one that does not pass."""
+        """Return an arm's bench verdict: the first failed one of its places, else the first place's."""
         said = [
             (place, one.verdict)
             for place in together
@@ -208,7 +215,7 @@ class _Trial:
     def speed(
         self, place: Place, shortlisted: Mapping[str, Benched], one: Contender, other: Contender
     ) -> dict[str, Ratio | None]:
-        """How many times as fast one is, in every model that decides; where no model has the Case, in the bench."""
+        """Return one's speed-up over the other in every deciding model; in the bench if no model has the Case."""
         models = self.deciding(place)
         if not models:
             mine, theirs = shortlisted[one.candidate].timed, shortlisted[other.candidate].timed
@@ -221,15 +228,15 @@ class _Trial:
         return ratios
 
     def models(self, place: Place) -> Sequence[str]:
-        """The models that train a Case in a direction."""
+        """Return the models that train a Case in a direction."""
         return self.trained.get(place[0], {}).get(place[1], ())
 
     def deciding(self, place: Place) -> Sequence[str]:
-        """The models that train it, and those whose Cases they share: all are deployed as one arm."""
+        """Return the models of the place and of all places decided with it: all are deployed as one arm."""
         return sorted({model for where in self.together(place) for model in self.models(where)})
 
     def together(self, place: Place) -> Sequence[Place]:
-        """The Cases and directions that some step has with it, or with one of these."""
+        """Return the Cases and directions that steps train together with it, also by way of others."""
         found = [place]
         for one in found:  # grows
             mine = set(self.models(one))
@@ -237,7 +244,7 @@ class _Trial:
         return found
 
     def verdicts(self, model: str, arm: str) -> tuple[Verdict, ...]:
-        """What training says of an arm in a model, judged once."""
+        """Return the training verdicts of an arm in a model, judged once."""
         if (model, arm) not in self.judged:
             failed = self.failed.get((model, arm))
             arms = self.arms.get(model, {})
@@ -245,20 +252,20 @@ class _Trial:
         return self.judged[model, arm]
 
     def ran(self, arm: str) -> Iterable[Ran]:
-        """The Programs of an arm at all Cases and directions."""
+        """Yield the Programs of an arm at all Cases and directions."""
         for (case, direction), here in self.finalists.items():
             if (finalist := at_case(here, arm, problem_of(case))) is not None:
                 program, numerics = self.program(finalist), NumericsClass(finalist["numerics"])
                 yield Ran(case=case, direction=direction, program=program, numerics=numerics)
 
     def program(self, finalist: Row) -> Program:
-        """The Program of a finalist, read once."""
+        """Return the Program of a finalist, read once."""
         if finalist["program"] not in self.programs:
             self.programs[finalist["program"]] = loads(finalist["program_json"])
         return self.programs[finalist["program"]]
 
     def choice_row(self, place: Place, decided: Choice, one: Benched) -> Row:
-        """The row of `choice`."""
+        """Return the row of `choice`."""
         chosen = decided.chosen
         listed = at(self.shortlist, place).filter(pl.col("candidate") == chosen.candidate).row(0, named=True)
         return {

@@ -1,11 +1,10 @@
-"""confirm: what was chosen, timed again in launches that choose nothing, beside what needs no search.
+"""confirm: time the choice again, beside the arms that need no search, in launches that choose nothing.
 
-What was chosen for being the fastest looks faster than it is in the launches that it was chosen in. The figures
-that are reported come from these. What runs is the file that is to be deployed, whose own selftest passes first.
-Its values are looked at, at every Case. Then it is trained in every model, after its gradients were looked at,
-beside what by training could be said against it (`evidence.splits.beside`). At the Cases that no model has it is
-timed alone. Where something takes the place of what was chosen (`evidence.standing`), the file is another one,
-which nothing has run: its values are looked at, at every Case that it has, before the run goes on.
+The fastest looks faster than it is in the launches of its choice. So reported figures come from these launches.
+They run the file to be deployed, after its own selftest. First its values are checked at every Case. Then it is
+trained in every model, after a check of its gradients, beside all rivals by training (`evidence.splits.beside`). At
+Cases of no model it is timed alone. If another arm takes the place of the choice (`evidence.standing`), the file is
+a new one, not yet run: its values are checked at each of its Cases, before the run goes on.
 """
 
 import json
@@ -47,11 +46,11 @@ from overlayccl_core.training.plan import StepSettings
 Row = dict[str, Any]
 HEAD = ("case", "direction", "arm", "candidate")
 ARM, MEMORY = ("model", "microbatches", "arm"), "peak_memory_bytes"
-RULE = "confirm"  # what the folders of its launches begin with
+RULE = "confirm"  # prefix of its launches' folders
 
 
 def main(job: RuleJob) -> None:
-    """Tables confirmed, confirmed_steps and confirmed_stamps."""
+    """Write the tables confirmed, confirmed_steps and confirmed_stamps."""
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
@@ -77,10 +76,11 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `confirmed`, `confirmed_steps` and `confirmed_stamps`.
+    """Return the rows of `confirmed`, `confirmed_steps` and `confirmed_stamps`.
 
-    ValueError where the file gives wrong values or gradients on the ranks: whose fault that is, by what the emitted
-    module of the same Program gives there.
+    Raises:
+        ValueError: The file gives wrong values or gradients on the ranks. The message says if the emitted module of
+            the same Program does so too, and so whose fault it is.
     """
     frames: dict[str | Path, pl.DataFrame] = {
         f"{name}: finalists": decided.finalists for name, decided in problems.items()
@@ -107,7 +107,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listed:
-    """A Program whose values are looked at, and the first columns of its rows. alone: it is then timed alone."""
+    """A Program with values to check, and the first columns of its rows. alone: it is then timed alone."""
 
     head: Row
     proven: Proven
@@ -115,7 +115,7 @@ class _Listed:
 
 
 class _Launches:
-    """What is launched after the choice."""
+    """The launches after the choice."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Launches:
 
     # ------------------------------------------------------------------------------------------------------ alone
     def passes(self) -> list[Row]:
-        """Rows of `confirmed`. Values are looked at before the first launch; what fails is in none."""
+        """Return rows of `confirmed`. Values are checked before the first launch; failed Programs are not timed."""
         listed = self._chosen()
         proven = {key: one.proven for key, one in listed.items()}
         failed = self._looked_at(listed, "values", "what was chosen")
@@ -147,7 +147,7 @@ class _Launches:
             of = f"passes, {number + 1} of {self.settings.launches}"
             batch = self._batch([proven[key].job for key in heads], f"{RULE}-{number}", seed=number)
             timed = time_programs(batch, part_of(self.progress, of))
-            launches = sorted({one.launch for one in timed})  # of a batch that was cut off there are two
+            launches = sorted({one.launch for one in timed})  # an interrupted batch has two
             before = confirmed[-1]["launch"] + 1 if confirmed else 0
             confirmed += [
                 {
@@ -160,12 +160,12 @@ class _Launches:
         return confirmed
 
     def _chosen(self) -> dict[str, "_Listed"]:
-        """What was chosen, and what needs no search beside it."""
+        """List the chosen, and the arms beside it that need no search."""
         rows = ((name, *row, of.module) for name, of in self.problems.items() for row in looked_at(of))
         return self._listed(rows)
 
     def files(self, placed: Mapping[Place, str], fingerprint: str) -> None:
-        """Look at the values of every file in which something takes the place of what was chosen."""
+        """Check the values of every file with something in place of the chosen."""
         printer, library = printer_of(self.deployment), self.deployment.library
         listed: dict[str, _Listed] = {}
         for problem, decided in self.problems.items():
@@ -181,7 +181,7 @@ class _Launches:
             self._looked_at(listed, "files", "what takes the place of what was chosen")
 
     def _looked_at(self, listed: Mapping[str, "_Listed"], name: str, what: str) -> Collection[str]:
-        """The keys of what gives wrong values on the ranks. ValueError where a file is among it."""
+        """Check values on the ranks and return the failed keys; ValueError if a file is among them."""
         proven = {key: one.proven for key, one in listed.items()}
         values = self._batch([one.job for one in proven.values()], f"{RULE}-{name}", seed=0)
         failed = check_values(values, value_check(proven.values()), part_of(self.progress, name))
@@ -191,7 +191,7 @@ class _Launches:
         return failed.keys()
 
     def _listed(self, rows: Iterable[tuple[str, Row, bool, str]]) -> dict[str, "_Listed"]:
-        """Key of a job -> what is looked at. rows: (Problem, row, whether it is timed alone, the file)."""
+        """Return key of a job -> Program to check. rows: (Problem, row, whether it is timed alone, the file)."""
         listed: dict[str, _Listed] = {}
         for problem, row, alone, file in rows:
             key, program = " ".join((*_place(row), row["arm"])), loads(row["program_json"])
@@ -209,9 +209,9 @@ class _Launches:
         return listed
 
     def _at_fault(self, wrong: Mapping[str, str], listed: Mapping[str, "_Listed"], name: str) -> str:
-        """Which files are wrong, and the fault of what. wrong: key of a file -> how it failed.
+        """Name the wrong files and the cause. wrong: key of a file -> how it failed.
 
-        The emitted modules of the same Programs run once beside it, with the plain calls, which are their measure.
+        The emitted modules of the same Programs run once beside the plain calls, their reference.
         """
         places = {_place(listed[key].head) for key in wrong}
         beside = [
@@ -225,7 +225,7 @@ class _Launches:
         ]
         emitted = self._batch([one.job for one in beside], f"{RULE}-emitted", seed=0)
         failed = check_values(emitted, value_check(beside), part_of(self.progress, "whose fault it is"))
-        for batch in (name, "emitted"):  # the next run looks again
+        for batch in (name, "emitted"):  # the next run checks again
             forget(self.partial_dir, f"{RULE}-{batch}", ())
         said = [
             f"{key}: {message}: {_fault(emitted_right=key not in failed)}" for key, message in wrong.items()
@@ -250,7 +250,7 @@ class _Launches:
 
     # --------------------------------------------------------------------------------------------------- in steps
     def steps(self, model: Model, before: Trained) -> tuple[list[Row], list[Row]]:
-        """The launches of a model: rows of `confirmed_steps` and `confirmed_stamps`."""
+        """Launch a model's steps; return rows of `confirmed_steps` and `confirmed_stamps`."""
         arms = arms_beside(self.deployment, self.problems, model, before)
         training = arms.training(steps_of(self.settings), self.settings.launches)
         said = part_of(self.progress, model.name)
@@ -261,14 +261,16 @@ class _Launches:
         return trained, arms.stamps(trained)
 
     def _worst_numerics(self) -> NumericsClass:
-        """Of all that is deployed."""
+        """Return the worst numerics class of all deployed Programs."""
         deployed = (row for rows in self.rows.values() for row in rows if row["arm"] == ArmName.DEPLOYED)
         return max((NumericsClass(row["numerics"]) for row in deployed), key=list(NumericsClass).index)
 
 
 def with_memory_of(before: pl.DataFrame, rows: Sequence[Row]) -> list[Row]:
-    """The rows with what was counted in training of an arm that was trained: a library may give memory back a
-    little later in one count than in another, and what decides is counted once."""
+    """Return the rows with an arm's memory as counted in training, if it was trained there.
+
+    A library may give memory back a little later in one count than in another; the deciding value is counted once.
+    """
     counted = {
         tuple(row[name] for name in ARM): row[MEMORY]
         for row in before.filter(pl.col(MEMORY).is_not_null()).iter_rows(named=True)
@@ -281,8 +283,11 @@ def _place(row: Row) -> Place:
 
 
 def looked_at(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
-    """What is deployed of a Problem and what needs no search, a Program once if arms share it; and whether it is
-    timed alone: no model has its Case. Then the module that was chosen is timed, too."""
+    """Yield the deployed Programs of a Problem and those that need no search, and whether each is timed alone.
+
+    A Program shared by arms comes once. It is timed alone if no model has its Case; then the chosen module is timed
+    too.
+    """
     chosen = {_place(row): row for row in decided.choice.iter_rows(named=True)}
     seen: set[tuple[str, str, str]] = set()
     for row in rows_of(decided):
@@ -302,7 +307,7 @@ def looked_at(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
 def arms_beside(
     deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, before: Trained
 ) -> Arms:
-    """What is deployed in a model, and what is trained beside it."""
+    """Return the deployed arm of a model, and the arms trained beside it."""
     rows = [row for decided in problems.values() for row in rows_of(decided)]
     arms = Arms(model, deployment, backend_of(deployment), rows)
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
@@ -318,7 +323,7 @@ def arms_beside(
 
 
 def steps_of(settings: ConfirmSection) -> StepSettings:
-    """How many steps of each."""
+    """Return the numbers of steps."""
     return StepSettings(
         seconds=settings.step_seconds,
         minimum_steps=settings.minimum_steps,
@@ -327,7 +332,7 @@ def steps_of(settings: ConfirmSection) -> StepSettings:
 
 
 def _check_deployed(row: Row, beside: Sequence[Row], numerics: NumericsClass) -> None:
-    """ValueError where the files failed in a step, or gave wrong gradients. beside: rows of the same model."""
+    """Raise ValueError if the files failed in a step or gave wrong gradients. beside: rows of the same model."""
     wrong = _wrong(row, numerics)
     if row["arm"] == ArmName.DEPLOYED and wrong:
         right = any(
@@ -351,7 +356,7 @@ def _programs(row: Row) -> dict[str, str]:
 
 
 def _fault(*, emitted_right: bool) -> str:
-    """Who has to mend a wrong file, by the emitted module of the same Program."""
+    """Say who has to mend a wrong file, by the emitted module of the same Program."""
     if emitted_right:
         return (
             "the emitted module of the same Program is right here, so OverlayCCL prints the file wrongly (emit/), "

@@ -1,9 +1,9 @@
-"""deploy: what was chosen stands, or something else takes its place, by the launches that chose nothing.
+"""deploy: the choice stands, or something else takes its place, by the launches that chose nothing.
 
-A file where all stands is the one that was confirmed, to the byte. Where a rival took the place of a Case the file
-has the rival's own Programs there. It was run, too: the rule confirm decides the same by `standing.placed`, prints
-the same file by `file_of`, and looks at its values on the ranks before it writes its tables. Where the rival is the
-framework's own, no file has the Case. Needs no ranks.
+If all stands, the file is the confirmed one, to the byte. If a rival took the place of a Case, the file has the
+rival's own Programs there. They ran, too: the rule confirm decides the same by `standing.placed`, prints the same
+file by `file_of`, and checks its values on the ranks before it writes its tables. If the rival is the framework's
+own, no file has the Case. Needs no ranks.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 
 Row = dict[str, Any]
-# Of a row of `deployed`; all else is of what was chosen.
+# Columns of `deployed` about the file; all others are about the choice.
 OF_FILE = ("problem", "case", "direction", "trained_in", "use", "instead", "in_file")
 
 
@@ -59,7 +59,7 @@ class ProblemTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """Rows of the tables `deployed` and `splits`; problem -> the source of its file, None: there is none."""
+    """Rows of the tables `deployed` and `splits`; problem -> the source of its file, None without one."""
 
     deployed: list[Row]
     splits: list[Row]
@@ -67,7 +67,7 @@ class Deployed:
 
 
 def main(job: RuleJob) -> None:
-    """Tables deployed and splits; of every Problem deploy/<problem>.json, and .py where anything is deployed."""
+    """Write the tables deployed and splits; per Problem deploy/<problem>.json, and .py if anything is deployed."""
     deployment = load(job.option("deployment"))
     confirmed = job.read(CONFIRMED)
     problems = {
@@ -113,7 +113,7 @@ def run(
     printer: Printer,
     progress: Callable[[str], None],
 ) -> Deployed:
-    """library, printer: as for the rule choose."""
+    """Return the tables and files to deploy. library, printer: as for the rule choose."""
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "confirmed_steps": steps.confirmed_steps}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
     frames |= {f"{name}: confirmed": tables.confirmed for name, tables in problems.items()}
@@ -139,10 +139,10 @@ def run(
 
 
 def records(made: Deployed, verdicts: Mapping[str, pl.DataFrame], library: str) -> dict[str, dict[str, Any]]:
-    """problem -> what stands in deploy/<problem>.json: its rows of `deployed`, and `splits`.
+    """Return problem -> content of deploy/<problem>.json: its rows of `deployed`, and `splits`.
 
-    module: the sha256 of the file beside it; null: there is none. chosen: of a Case and direction all that is told
-    of what was chosen, with its verdicts: also where something else takes its place.
+    module: the sha256 of the file beside it; null without one. chosen: all facts about the choice at a Case and
+    direction, with its verdicts, even if something else takes its place.
     """
     return {
         problem: {
@@ -165,7 +165,7 @@ def records(made: Deployed, verdicts: Mapping[str, pl.DataFrame], library: str) 
 
 
 def _rows(tables: ProblemTables, floor: Floor, instead: Mapping[Place, str]) -> list[Row]:
-    """The rows of `deployed` of a Problem."""
+    """Return the rows of `deployed` of a Problem."""
     predicted = predictions(tables.prices, tables.candidates)
     in_file = held(tables.decided, instead)
     rows = [

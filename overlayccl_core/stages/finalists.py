@@ -1,9 +1,9 @@
 """finalists: the best measured of each Case and direction, the baselines, and how right the prices were.
 
-What passes the bench gate is ranked by its measured time; within noise the estimate decides, too. The bench
-answers every read at once, so that what overlaps with the model's computing gains nothing there: where a model
-trains the Case, the best that overlaps is a finalist however slow it was. A lossy candidate stands behind all
-others, and is none where no model trains the Case: only losses can decide about it. Needs no ranks.
+Candidates that pass the bench gate are ranked by measured time; within noise the estimate decides, too. The bench
+answers every read at once, so overlap with the model's computing gains nothing there: if a model trains the Case,
+the best Program with overlap is a finalist however slow it was. Lossy candidates come last, and are no finalists
+unless a model trains the Case: only losses can decide about them. Needs no ranks.
 """
 
 import json
@@ -37,7 +37,7 @@ _COPIED = ("recipe", "numerics", "program", "program_json")
 
 
 def main(job: RuleJob) -> None:
-    """Tables finalists and fidelity of one Problem."""
+    """Write the tables finalists and fidelity of one Problem."""
     tables = run(
         job.read(KNOWN_WAYS),
         job.read(SHORTLIST),
@@ -62,11 +62,11 @@ def run(
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `finalists` and of the Problem's `fidelity`.
+    """Return the rows of `finalists` and of the Problem's `fidelity`.
 
-    trained: Case -> the directions that models train. An arm has a row where there is such a Program; there is no
-    finalist where nothing passes the bench gate. Where nothing is exchanged, so that nothing is shortlisted, the
-    developer's Program is all there is. fidelity has a row where something was priced and measured.
+    An arm has a row if it has a Program. If nothing passes the bench gate, there is no finalist. If nothing is
+    exchanged, nothing is shortlisted, and the developer's Program is all there is. `fidelity` has a row if a
+    Program was both priced and measured. trained: Case -> the directions that models train.
     """
     frames: dict[str | Path, pl.DataFrame] = {"prices": prices, "bench": bench, "probes": probes}
     fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
@@ -93,7 +93,7 @@ def run(
 def _arms(
     shortlisted: Iterable[Benched], best: Sequence[Benched], *, in_a_step: bool
 ) -> list[tuple[ArmName, Benched]]:
-    """(arm, candidate): at most one of each arm."""
+    """Return (arm, candidate): at most one of each arm."""
     arms = [(arm, one) for arm in BASELINES for one in shortlisted if arm in one.why and not one.failed]
     arms += [(ArmName.BEST_KNOWN_WAY, one) for one in best if one.known and not one.lossy][:1]
     arms += zip((ArmName.FINALIST_1, ArmName.FINALIST_2), best, strict=False)
@@ -103,7 +103,7 @@ def _arms(
 
 
 def _silent(ways: pl.DataFrame, listed: Collection[Place]) -> Iterator[Row]:
-    """The developer's row of every other Case and direction."""
+    """Yield the developer's row of every other Case and direction."""
     for row in ways.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True):
         if (row["case"], row["direction"]) not in listed:
             head = {name: row[name] for name in ("case", "direction", *_COPIED)}
@@ -124,9 +124,9 @@ def _row(place: Place, arm: str, one: Benched, listed: Row) -> Row:
 def _fidelity(
     place: Place, shortlisted: Iterable[Benched], predicted: dict[tuple[str, str, str], Prediction]
 ) -> Fidelity | None:
-    """Over everything that was priced and measured and whose time can be true.
+    """Return the fidelity over everything priced and measured with a plausible time.
 
-    The first choice is among what is not lossy, as is what it is compared with.
+    The first choice, and the best to compare it with, are not lossy.
     """
     priced = [
         (predicted[key], one)

@@ -25,13 +25,13 @@ Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Tables theta and fidelity."""
+    """Write the tables theta and fidelity."""
     tables = run(Settings.from_part(job.option("settings")), job.read(PROBES), progress=job.say)
     job.write({THETA: tables["theta"], FIDELITY: tables["fidelity"]})
 
 
 def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], None]) -> dict[str, list[Row]]:
-    """The rows of `theta` and of the deployment's `fidelity` (the held-out Programs)."""
+    """Return the rows of `theta` and of the deployment's `fidelity` (the held-out Programs)."""
     fingerprint = one_fingerprint({"probes": probes}, f"{snakemake()} --forcerun probe") or ""
     measured = measurements(probes.iter_rows(named=True))
     programs = _programs(probes, measured)
@@ -51,7 +51,7 @@ def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], N
 
 
 def _programs(probes: pl.DataFrame, measured: dict[str, Measurement]) -> list[tuple[Role, Any, Measurement]]:
-    """(role, features, samples) of every Program, once."""
+    """Return (role, features, samples) of every Program, once."""
     once = probes.unique("program", keep="first", maintain_order=True)
     return [
         (Role(row["role"]), features(loads(row["program_json"])), measured[row["program"]])
@@ -84,7 +84,7 @@ def _heldout_row(result: Fit, heldout: list[tuple[Any, Measurement]], progress: 
 def _tell(
     result: Fit, observations: list[Observation], settings: FitSettings, progress: Callable[[str], None]
 ) -> None:
-    """What the fit found, in a few lines: statuses, increments, and what each term is good for."""
+    """Report the fit in a few lines: statuses, increments, and the use of each term."""
     by_status = {s: sum(c.status is s for c in result.theta.coefficients) for s in Status}
     progress("coefficients: " + ", ".join(f"{n} {s.value}" for s, n in by_status.items() if n))
     progress("increments kept: " + (", ".join(result.increments) or "none"))

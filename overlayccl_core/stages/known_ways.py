@@ -33,7 +33,7 @@ _PROGRAM_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownWay:
-    """A strategy that is listed for a Problem, before it is traced."""
+    """A strategy listed for a Problem, not yet traced."""
 
     name: str
     role: Role
@@ -41,7 +41,7 @@ class KnownWay:
 
 
 def main(job: RuleJob) -> None:
-    """Table known_ways of one Problem."""
+    """Write the table known_ways of one Problem."""
     tables = run(load(job.option("deployment")), job.read(CASES), job.read(CAPABILITIES), progress=job.say)
     job.write({KNOWN_WAYS: tables["known_ways"]})
 
@@ -49,7 +49,7 @@ def main(job: RuleJob) -> None:
 def run(
     deployment: Deployment, cases: pl.DataFrame, capabilities: pl.DataFrame, progress: Callable[[str], None]
 ) -> dict[str, list[Row]]:
-    """The rows of the `known_ways` table: Programs, roles and verdicts; the same for the same input."""
+    """Return the rows of `known_ways`: Programs, roles and verdicts; the same for the same input."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     rows: list[Row] = []
     for case in map(catalog.case_from_row, cases.iter_rows(named=True)):
@@ -64,7 +64,7 @@ def run(
 def known_way_rows(
     problem: Problem, capabilities: Capabilities | None, memory_budget_bytes: int | None
 ) -> Iterator[Row]:
-    """One row for each strategy that is listed for a Problem; a derived one that another Program is, has none.
+    """Yield one row for each strategy listed for a Problem; none for a derived one whose values are known.
 
     A lossy strategy may be as far off in its own dtypes as the developer's, which comes before it.
     """
@@ -107,11 +107,11 @@ def known_way_rows(
 
 
 def known_ways_of(problem: Problem) -> list[KnownWay]:
-    """The library; for a backward, the library of an equal Problem and the transposes, or (where the Problem is not
-    linear) its own.
+    """Return the library of a forward Problem.
 
-    Where no Problem is equal, people run what becomes of the forward: its transposes have its roles. Several
-    developers are listed by preference.
+    A backward has the library of an equal Problem and the transposes of the forward's, or (if the Problem is not
+    linear) its own. If no Problem is equal, people run the transposes: these have the roles of the forward's.
+    Several developers are listed by preference.
     """
     case = problem.case
     library = _library(case.problem)
@@ -141,7 +141,7 @@ def _library(problem: str, name: str = LIBRARY) -> list[KnownWay]:
 def _with_one_developer(
     problem: Problem, ways: Iterable[KnownWay], is_legal: Callable[[Program], Verdict]
 ) -> Iterator[KnownWay]:
-    """The same, the developer's being the first of several that the library can call here, or else the last."""
+    """Keep one developer: the first of several that the library can call here, or else the last."""
     *preferred, last = [way for way in ways if way.role is Role.DEVELOPER]
     developer = next((way for way in preferred if _runs(way, problem, is_legal)), last)
     for way in ways:

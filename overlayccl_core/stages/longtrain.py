@@ -1,7 +1,7 @@
-"""longtrain: many steps of the arms of one model at the M that is deployed, each in launches of its own.
+"""longtrain: many steps of the arms of one model at the deployed M, each in launches of its own.
 
-All arms begin with the same parameters and read the same data. The developer's has courses from more seeds: their
-spread is what the losses of the others are held to. A course that has ended is kept until the table is written.
+All arms begin with the same parameters and read the same data. The developer's arm also runs from more seeds; the
+spread of its losses is the measure for the others. A finished course is kept until the table is written.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +40,7 @@ class _Course:
     seed: int
 
     def training(self, whole: Training, steps: int) -> Training:
-        """The launch of it alone: another arm, or its module, is none of its business."""
+        """Return its launch alone, without other arms and their modules."""
         return replace(
             whole,
             arms=(self.arm,),
@@ -52,7 +52,7 @@ class _Course:
 
 
 def main(job: RuleJob) -> None:
-    """Tables long_steps and long_stamps of one model."""
+    """Write the tables long_steps and long_stamps of one model."""
     name = job.option("model")
     tables = run(
         load(job.option("deployment")),
@@ -80,9 +80,10 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `long_steps` and `long_stamps`. problems: those at the model's sites; trained: this model's.
+    """Return the rows of `long_steps` and `long_stamps`. problems: at the model's sites; trained: this model's.
 
-    ValueError where the text to train on is not there, or the developer's arm fails.
+    Raises:
+        ValueError: The text to train on is missing, or the developer's arm fails.
     """
     frames: dict[str | Path, Any] = {f"{name}: finalists": one.finalists for name, one in problems.items()}
     one_fingerprint({**frames, "steps": trained.steps}, "the rules bench and train")
@@ -107,16 +108,16 @@ def run(
 
 
 def partial_rule(model: str, arm: str, seed: int) -> str:
-    """What the folder of a course begins with."""
+    """Return the prefix of a course's folder."""
     return f"longtrain-{model}-{arm}-{seed}"
 
 
 def _arms(
     deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, trained: Trained
 ) -> Arms:
-    """At the M that is deployed: the deployed files, and what `confirm` times beside them.
+    """Return the arms at the deployed M: the deployed files, and the arms that `confirm` times beside them.
 
-    Without the arm as which they were chosen: it runs the same Programs. The developer's is needed for itself.
+    The arm they were chosen as is left out: it runs the same Programs. The developer's is always there.
     """
     rows = [row for decided in problems.values() for row in rows_of(decided)]
     arms = Arms(model, deployment, backend_of(deployment), rows)
@@ -136,7 +137,7 @@ def _arms(
 
 
 def _courses(arms: tuple[Arm, ...], asked: LongrunSection) -> Iterator[_Course]:
-    """Every arm from seed 0 on, then the developer's from the others."""
+    """Yield every arm from seed 0 on, then the developer's from the other seeds."""
     yield from (_Course(arm=arm, seed=0) for arm in arms)
     yield from (
         _Course(arm=arm, seed=seed)

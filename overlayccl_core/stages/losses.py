@@ -1,4 +1,4 @@
-"""losses: the losses of all long courses in one table, and whether each arm trains as the developer's does."""
+"""losses: the losses of all long courses in one table, and whether each arm trains like the developer's."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Tables losses and curves."""
+    """Write the tables losses and curves."""
     problems = [
         ProblemChoice(finalists=job.read(FINALISTS, problem), choice=job.read(CHOICE, problem), module="")
         for problem in job.problems
@@ -33,9 +33,10 @@ def main(job: RuleJob) -> None:
 
 
 def run(steps: pl.DataFrame, stamps: pl.DataFrame, problems: Iterable[ProblemChoice]) -> dict[str, list[Row]]:
-    """The rows of `losses` and `curves`. steps, stamps: of the long courses of all models.
+    """Return the rows of `losses` and `curves`. steps, stamps: of the long courses of all models.
 
-    ValueError where there are no courses: no model is configured.
+    Raises:
+        ValueError: There are no courses: no model is configured.
     """
     if steps.is_empty():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""price: what the cost model says of every known way, by term. Needs no ranks."""
+"""price: the cost model's price of every known way, by term. Needs no ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Table prices of one Problem."""
+    """Write the table prices of one Problem."""
     deployment = load(job.option("deployment"))
     tables = run(deployment, job.read(KNOWN_WAYS), job.read(THETA), job.read(FIDELITY), progress=job.say)
     job.write({PRICES: tables["prices"]})
@@ -37,7 +37,7 @@ def run(
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `prices`: one for every known way that became a Program."""
+    """Return the rows of `prices`: one for every known way with a Program."""
     one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     costs = theta_of(theta, fidelity)
     programs = ways.filter(pl.col("status") == WayStatus.PROGRAM)

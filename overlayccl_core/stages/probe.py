@@ -16,12 +16,12 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import forget
 
-PARTIAL_RULE = "probe"  # what the folders of its batches begin with
+PARTIAL_RULE = "probe"  # prefix of its batches' folders
 Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Table probes."""
+    """Write the table probes."""
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
@@ -43,7 +43,7 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `probes`. `code`: digest of the rule's code; launches of another are not reused."""
+    """Return the rows of `probes`. `code`: digest of the rule's code; launches of other code are not reused."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     probes = to_time(deployment, settings, can, progress)
     rows = time_probes(

@@ -1,4 +1,4 @@
-"""Rule probing_page: the page of probes that models chose beside the sweep."""
+"""Rule probing_page: the page of the models' chosen probes beside the sweep."""
 
 from overlayccl_core.report.probing import page
 from overlayccl_core.tables.probing import PROBING
@@ -6,6 +6,6 @@ from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:
-    """probing.html."""
+    """Write probing.html."""
     (path,) = job.outputs["page"]
     job.write_text(path, page(job.read(PROBING), job.option("name")))

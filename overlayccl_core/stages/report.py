@@ -8,7 +8,7 @@ from overlayccl_core.tables.rule_job import RuleJob
 
 
 def main(job: RuleJob) -> None:
-    """report.html."""
+    """Write report.html."""
     (path,) = job.outputs["page"]
     tree = Tree(path=Path(job.option("tree")), files=frozenset(job.all_inputs))
     job.write_text(path, page((tree,)))

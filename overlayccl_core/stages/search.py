@@ -1,7 +1,7 @@
 """search: from the proven strategies of every Case and direction to cheaper Programs, priced and proven.
 
-Needs no ranks. With a proposer that asks nobody else it is the same for the same input, unless a guard of seconds
-cuts it, which it then says.
+Needs no ranks. If its proposer asks nobody else, it gives the same for the same input, unless a guard of seconds
+cuts it; then it says so.
 """
 
 import json
@@ -63,9 +63,9 @@ Propose = Callable[[Any], Proposer]
 
 
 def main(job: RuleJob) -> None:
-    """Tables sketches, candidates, search_ends and calls of one Problem.
+    """Write the tables sketches, candidates, search_ends and calls of one Problem.
 
-    Where the first round's tables are among the inputs it is the second.
+    With the first round's tables among the inputs it is the second round.
     """
     answers, tree = Path(job.option("answers")), Path(job.option("tree"))
     tables = run(
@@ -98,10 +98,12 @@ def run(
     progress: Callable[[str], None],
     failed: tuple[FailedSketch, ...] | None = None,
 ) -> dict[str, list[Row]]:
-    """The rows of `sketches`, `candidates`, `search_ends` and `calls`. clock: seconds from any start on.
+    """Return the rows of `sketches`, `candidates`, `search_ends` and `calls`.
 
-    asking: where answers of a language model are kept and what they may cost, for a search that asks one. failed:
-    what its second round is about; None: it is the first.
+    Args:
+        asking: Place and allowed cost of a language model's answers, for a search that asks one.
+        clock: Seconds from any start on.
+        failed: Failed sketches for the second round; None: it is the first.
     """
     one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     facts = DeploymentFacts(
@@ -136,7 +138,7 @@ def run(
 
 
 def _say_ended(tables: list[tuple[str, list[Row]]], desk: Any, progress: Callable[[str], None]) -> None:
-    """Add to how a search ended why its model was asked no more, if it was not."""
+    """Add to a search's end why its model was asked no more, if so."""
     if not desk.ended:
         return
     said = f"asked no more: {desk.ended}"
@@ -157,12 +159,15 @@ def _known_ways_of(problem: Problem, ways: pl.DataFrame) -> list[Row]:
 
 
 def leads(known_ways_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
-    """Where a language model is asked: of each direction that has a library of its own, the Case at which a known
-    strategy has the most collectives, since there is the most to compose; the first of several."""
+    """Return where to ask a language model: one Case for each direction with a library of its own.
+
+    It is the Case at which a known strategy has the most collectives, as there is the most to compose; the first of
+    several.
+    """
     most: dict[Direction, tuple[int, Place]] = {}
     for problem in problems:
         if problem.direction is Direction.BACKWARD and problem.linear:
-            continue  # has the transposes of what comes of the forward
+            continue  # has the transposes of the forward's finds
         place = place_of(problem)
         calls = max((r["collectives"] for r in known_ways_of[place] if rows_.begins(r)), default=0)
         if calls > most.get(problem.direction, (0, place))[0]:
@@ -177,7 +182,7 @@ def _desk(
     leads: frozenset[Place],
     failed: tuple[FailedSketch, ...] | None,
 ) -> Any:
-    """The Desk where the search asks; None for one that asks nobody."""
+    """Return the Desk of a search that asks; None for others."""
     plugin = proposer.asks(search.proposer)
     if plugin is None:
         return None
@@ -193,10 +198,10 @@ def searched(
     progress: Callable[[str], None],
     propose: Propose | None = None,
 ) -> Iterator[tuple[str, list[Row]]]:
-    """(table, rows) of one Case and direction: why the search ended; what it tried and came to, if it began.
+    """Yield (table, rows) of one Case and direction: the search's end and, if it began, its attempts and finds.
 
-    It does not begin where nothing is exchanged, or where nothing stands to begin with. propose: what makes its
-    proposer; None: what the search names.
+    It does not begin if nothing is exchanged, or without a known way to start from. propose: makes its proposer;
+    None: the search names it.
     """
     head = {"case": problem.case.id, "direction": problem.direction.value}
 
@@ -221,7 +226,7 @@ def searched(
 
 
 def standing(problem: Problem, ways: list[Row], search: Search, facts: DeploymentFacts) -> Standing | None:
-    """How a search stands before anything is proposed; None where nothing stands to begin with."""
+    """Return the state of a search before any proposal; None without a known way to start from."""
     begun = _Begun.of(problem, ways, search, facts)
     if begun is None:
         return None
@@ -233,7 +238,7 @@ def standing(problem: Problem, ways: list[Row], search: Search, facts: Deploymen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """A search before it begins. small: the Case that is searched in the Problem's place, None if it is its own."""
+    """A search before it begins. small: the Case searched in the Problem's place; None: its own."""
 
     problem: Problem
     bases: list[Base]
@@ -244,7 +249,7 @@ class _Begun:
 
     @classmethod
     def of(cls, problem: Problem, ways: list[Row], search: Search, facts: DeploymentFacts) -> "_Begun | None":
-        """From the known ways that are right, or would be where they can run; None where none is."""
+        """Begin with the known ways that are right, or would be where they can run; None without any."""
         first = [row for row in ways if rows_.begins(row, search.begin)]
         if not first:
             return None
@@ -257,7 +262,7 @@ class _Begun:
         return cls(problem=problem, bases=bases, prover=prover, search=search, facts=facts, small=small)
 
     def archive(self) -> Archive:
-        """An empty one of the Problem itself."""
+        """Return an empty archive of the Problem itself."""
         judge = Judge(
             pricing=pricing(self.facts.theta),
             capabilities=self.facts.capabilities,
@@ -266,7 +271,7 @@ class _Begun:
         return Archive(judge=judge, prover=self.prover)
 
     def proxy(self) -> tuple[Archive, list[Base]]:
-        """An empty one of the small Case, and what stands there."""
+        """Return an empty archive of the small Case, and its bases."""
         assert self.small is not None
         case, facts = self.problem.case, self.facts
         at_small = catalog.in_direction(self.small, self.problem.direction)
@@ -280,7 +285,7 @@ class _Begun:
         return archive, bases
 
     def result(self, propose: Propose, clock: Clock) -> SearchResult:
-        """What the search comes to: at the Case itself, or at a small one in its place."""
+        """Return the result of the search: at the Case itself, or at a small one in its place."""
         started = clock()
         seeker = Seeker(
             judge=self.archive().judge,
@@ -297,7 +302,7 @@ class _Begun:
 
 
 def _prover(bases: Iterable[Base], reference: Program) -> Prover:
-    """Proofs in which lossy Programs may be as far off as what practitioners write is in its own dtypes."""
+    """Return a prover; lossy Programs may be as far off as the developer's is in its own dtypes."""
     developer = next((b.program for b in bases if b.origin is Origin.DEVELOPER), None)
     if developer is None:
         return Prover(reference=reference, lossy_bound=tolerance(NumericsClass.LOSSY))
@@ -305,13 +310,13 @@ def _prover(bases: Iterable[Base], reference: Program) -> Prover:
 
 
 def _small_case(case: Case, bases: list[Base], search: Search) -> Case | None:
-    """The Case to search in a large one's place."""
+    """Return the Case to search in a large one's place."""
     first = next((b for b in bases if b.origin is Origin.DEVELOPER), bases[0])
     return catalog.proxy(case) if is_large(case, len(first.program.nodes), search.proxy) else None
 
 
 def _replayed(bases: Iterable[Base], small: Problem) -> Iterator[Base]:
-    """The same strategies at the small Case; those that say no there are left out."""
+    """Yield the same strategies at the small Case, without those not applicable there."""
     for base in bases:
         try:
             program = replay(base.recipe, small)

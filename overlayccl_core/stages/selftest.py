@@ -19,7 +19,7 @@ Rows = list[dict[str, Any]]
 
 
 def main(job: RuleJob) -> None:
-    """Tables selftest and capabilities."""
+    """Write the tables selftest and capabilities."""
     deployment = load(job.option("deployment"))
     published = of_node(deployment.node)
     tables = run(
@@ -43,10 +43,14 @@ def run(
     largest_payload_bytes: int = 0,
     code: str = "",
 ) -> dict[str, Rows]:
-    """Rows of the tables selftest and capabilities. ValueError if the library computes wrong values.
+    """Return the rows of `selftest` and `capabilities`.
 
-    limits: published ones of the deployment's nodes, in whose light the order of trials is chosen.
-    largest_payload_bytes: of the configured Cases.
+    Args:
+        limits: Published limits of the deployment's nodes; they decide the order of trials.
+        largest_payload_bytes: Of the configured Cases.
+
+    Raises:
+        ValueError: The library computes wrong values.
     """
     selftest = Selftest(
         deployment=deployment,

@@ -1,10 +1,10 @@
-"""shortlist: which proven Programs of each Case and direction are timed, and why. Needs no ranks.
+"""shortlist: the proven Programs of each Case and direction to time, and why. Needs no ranks.
 
-All proven known ways that are written out. Of what is derived from them and of what the search found, the cheapest
-Program of each of the families that promise most (what is derived is one), proven ones drawn at random (without
-them a regret would be over the model's own favourites), the cheapest that overlaps with the model's computing (the
-price sees no computing), and the next cheapest up to a number. A lossy find is not listed where the developer's own
-sums keep all bits: it could not be chosen before those that do.
+It lists all proven known ways that are written out. From derived ways and finds of the search it takes the cheapest
+Program of each of the most promising families (derived ways are one); proven ones drawn at random (without them a
+regret would be over the model's own favourites); the cheapest that overlaps with the model's computing (the price
+sees no computing); and the next cheapest up to a number. A lossy find is left out if the developer's own sums keep
+all bits: it could not be chosen before lossless ones.
 """
 
 import hashlib
@@ -36,15 +36,15 @@ Row = dict[str, Any]
 Emit = Callable[[Program], str]
 _COPIED = ("origin", "recipe", "numerics", "program", "value_digest", "program_json")
 ROLES = tuple(role.value for role in Role)
-DERIVED = Role.DERIVED.value  # the family of what is derived, where the search has none of it
+DERIVED = Role.DERIVED.value  # family of derived ways, if the search has none of them
 
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """A proven Program on its way into the list: the row that it comes from, its price (infinite: none)."""
+    """A proven Program on its way into the list: its row, its price (infinite: none)."""
 
     name: str
-    roles: tuple[str, ...]  # of a known way that is written out; empty for others
+    roles: tuple[str, ...]  # of a known way written out; empty for others
     row: Row
     family: str | None
     us: float
@@ -52,7 +52,7 @@ class _Entry:
 
 
 def main(job: RuleJob) -> None:
-    """Table shortlist of one Problem."""
+    """Write the table shortlist of one Problem."""
     tables = run(
         Settings.from_part(job.option("settings")),
         job.read(KNOWN_WAYS),
@@ -73,10 +73,14 @@ def run(
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `shortlist`; the same for the same input, sorted by role and name.
+    """Return the rows of `shortlist`; the same for the same input, sorted by role and name.
 
-    candidates: of all searches, one after the other; may be empty. emit: of the backend. ValueError where the
-    developer's own Program is not proven, and where no Case has anything to be chosen.
+    Args:
+        candidates: Of all searches, one after the other; may be empty.
+        emit: Of the backend.
+
+    Raises:
+        ValueError: The developer's own Program is not proven, or no Case has anything to choose.
     """
     predicted = {key: one.us for key, one in predictions(prices, candidates).items()}
     rows: list[Row] = []
@@ -96,7 +100,7 @@ def run(
 
 
 def _proven(frame: pl.DataFrame) -> list[Row]:
-    """Rows that are Programs, legal and proven."""
+    """Return the rows with a legal and proven Program."""
     passed = (pl.col("legality") == Outcome.PASS) & (pl.col("equivalence") == Outcome.PASS)
     return list(frame.filter(passed & pl.col("program_json").is_not_null()).iter_rows(named=True))
 
@@ -113,9 +117,10 @@ def _check_developer(place: Place, ways: pl.DataFrame) -> None:
 def _entries(
     place: Place, ways: Iterable[Row], finds: Iterable[Row], predicted: dict[tuple[str, str, str], float]
 ) -> list[_Entry]:
-    """Every Program once; equal values found by the search are the known way's, whose family they then tell.
+    """Return every Program once; finds with equal values are the known way's, and give it their family.
 
-    What is derived has no role, so that its price decides whether it is timed, as for a find."""
+    A derived way has no role: as for a find, its price decides whether it is timed.
+    """
     entries: dict[str, _Entry] = {}
     by_value: dict[str, list[_Entry]] = {}
     for row in ways:
@@ -147,7 +152,7 @@ def _entries(
 
 
 def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection, emit: Emit) -> list[_Entry]:
-    """Fill in `why` and return those that have one, sorted."""
+    """Fill in `why` and return the entries with a reason, sorted."""
     ways = [entry for entry in entries if entry.roles]
     for entry in ways:
         entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or [
@@ -170,15 +175,15 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
 
 
 def _rounds(entries: Iterable[_Entry]) -> bool:
-    """Whether the developer's own Program adds up in few bits: then a find that does is no worse."""
+    """Return whether the developer's own Program adds up in few bits: then a find that does is no worse."""
     developers = (loads(e.row["program_json"]) for e in entries if Role.DEVELOPER.value in e.roles)
     return any(loses(program.outputs.values()) for program in developers)
 
 
 class _Finds:
-    """Finds of the search on their way into the list; of those whose modules are the same, the first.
+    """Finds of the search on their way into the list; of those with the same module, the first.
 
-    Labels may tell two Programs apart whose modules do not differ: they would be timed, and trained, twice.
+    Labels may tell apart two Programs with equal modules: they would be timed, and trained, twice.
     """
 
     def __init__(self, emit: Emit, ways: Iterable[_Entry]) -> None:
@@ -199,7 +204,7 @@ class _Finds:
             most -= 1
 
     def code(self, entry: _Entry) -> str:
-        """The module without the digest in it."""
+        """Return the module without the digest in it."""
         program = loads(entry.row["program_json"])
         return self.emit(program).replace(program.digest, "")
 
@@ -213,7 +218,7 @@ def _first_of_families(cheapest: Iterable[_Entry]) -> list[_Entry]:
 
 
 def _without_twins(entries: Sequence[_Entry]) -> list[_Entry]:
-    """Without those that another is like in a bench: of the same family and price but for what is issued early."""
+    """Drop entries like another in a bench: same family and price, only issued early."""
     plain = {(e.family, e.us) for e in entries}
     early = f", {IssueOrder.EARLY}"
     return [
@@ -224,7 +229,7 @@ def _without_twins(entries: Sequence[_Entry]) -> list[_Entry]:
 
 
 def _draw(seed: int, place: Place, entry: _Entry) -> str:
-    """A random order that does not depend on what else there is to be drawn from."""
+    """Return a random key, independent of the other entries."""
     return hashlib.sha256(f"{seed};{place};{entry.row['value_digest']}".encode()).hexdigest()
 
 

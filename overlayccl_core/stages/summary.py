@@ -1,4 +1,4 @@
-"""summary: proof, price and bench of each candidate, and which one was chosen."""
+"""summary: proof, price and bench of each candidate, and the chosen one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class ProblemTables:
 
 
 def main(job: RuleJob) -> None:
-    """Table summary."""
+    """Write the table summary."""
     problems = {
         problem: ProblemTables(
             known_ways=job.read(KNOWN_WAYS, problem),
@@ -75,7 +75,7 @@ def run(
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `summary`: of each Case and direction that has something to choose, known ways before finds."""
+    """Return the rows of `summary`: of each Case and direction with a choice, known ways before finds."""
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "fidelity": fidelity}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
     one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
@@ -104,7 +104,7 @@ def _problem_rows(tables: ProblemTables, floor: Floor) -> list[Row]:
 
 
 def _listed(place: Place, tables: ProblemTables) -> list[Row]:
-    """Every known way, also what is not applicable, then what else the shortlist has."""
+    """Return every known way, even if not applicable, then the rest of the shortlist."""
     ways = [
         {**row, "candidate": row["strategy"], "proof": row["equivalence"] or row["reason"]}
         for row in at(tables.known_ways, place).iter_rows(named=True)
@@ -119,7 +119,7 @@ def _listed(place: Place, tables: ProblemTables) -> list[Row]:
 
 
 def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | None, chosen: Row) -> Row:
-    """Equal Programs have equal figures; the deployed one is told by its Program."""
+    """Return a row. Equal Programs have equal figures; the deployed one is known by its Program."""
     is_chosen = listed["program"] is not None and listed["program"] == chosen["program"]
     return {
         "problem": problem_of(place[0]),
@@ -137,7 +137,7 @@ def _row(place: Place, listed: Row, price: Prediction | None, one: Benched | Non
 
 
 def measured_columns(one: Benched) -> Row:
-    """What the bench says of a Program. An invalid time has no speed-up: it is never a win."""
+    """Return a Program's bench results. An invalid time has no speed-up: it is never a win."""
     if one.timed is None:
         return dict.fromkeys(_MEASURED) | {"floor_us": one.floor_us, "validity": Validity.UNMEASURED}
     estimate, ratio = one.timed.estimate, one.speedup
@@ -155,6 +155,6 @@ def measured_columns(one: Benched) -> Row:
 
 
 def _bandwidths(case: Case, us: float) -> Row:
-    """algbw: the Case's payload over the time; busbw: times its operation's factor. 1 B/us = 1e-3 GB/s."""
+    """Return algbw, the Case's payload over time, and busbw, times its operation's factor. 1 B/us = 1e-3 GB/s."""
     algbw = catalog.payload_bytes(case) / us / 1e3
     return {"algbw_gbps": algbw, "busbw_gbps": algbw * catalog.bus_factor(case)}

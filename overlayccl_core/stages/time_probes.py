@@ -1,6 +1,6 @@
-"""time_probes: the sweep, the held-out Programs and what models chose, timed in one launch that chooses nothing.
+"""time_probes: the sweep, the held-out Programs and the models' chosen probes, in one launch that chooses nothing.
 
-Launches differ by more than the rounds of one, so what was timed while it was chosen is no match for the sweep.
+Launches differ by more than the rounds of one, so times from the choosing launches are no match for the sweep.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import forget
 
-PARTIAL_RULE = "time_probes"  # what the folders of its batches begin with
+PARTIAL_RULE = "time_probes"  # prefix of its batches' folders
 Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Table compared_probes."""
+    """Write the table compared_probes."""
     tables = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
@@ -50,7 +50,7 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `compared_probes`. chosen: `chosen_probes` of all that chose."""
+    """Return the rows of `compared_probes`. chosen: `chosen_probes` of all choosing searches."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     sweep = [one for one in probes_of(deployment, settings) if supported(one, can, progress)]
     every = {one.program.digest: one for one in [*_chosen(chosen), *sweep]}

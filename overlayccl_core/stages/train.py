@@ -24,12 +24,12 @@ from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
 
 NOT_COMPARED_BY_LOSS = frozenset(BASELINES) - {ArmName.DEVELOPER}
-NARROWS = True  # what is slower beyond noise is in the first launches alone
+NARROWS = True  # an arm slower beyond noise is in the first launches alone
 Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Tables steps and stamps of one model."""
+    """Write the tables steps and stamps of one model."""
     name = job.option("model")
     tables = run(
         load(job.option("deployment")),
@@ -54,7 +54,7 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `steps` and `stamps`. finalists: of every Problem that the model's sites need."""
+    """Return the rows of `steps` and `stamps`. finalists: of every Problem at the model's sites."""
     one_fingerprint({f"{name}: finalists": frame for name, frame in finalists.items()}, "the rule bench")
     arms = arms_to_train(deployment, model, finalists)
     training = arms.training(steps_of(settings), settings.train.launches, narrows=NARROWS)
@@ -64,7 +64,7 @@ def run(
 
 
 def arms_to_train(deployment: Deployment, model: Model, finalists: Mapping[str, pl.DataFrame]) -> Arms:
-    """All that is trained of a model, as the tables `finalists` of its Problems name it."""
+    """Return all arms of a model to train, from the tables `finalists` of its Problems."""
     rows = [row for frame in finalists.values() for row in frame.iter_rows(named=True)]
     arms = Arms(model, deployment, backend_of(deployment), rows)
     names = arms_of(problems_of(model, deployment.ranks))
@@ -76,7 +76,7 @@ def arms_to_train(deployment: Deployment, model: Model, finalists: Mapping[str, 
 
 
 def steps_of(settings: Settings) -> StepSettings:
-    """How many steps of each."""
+    """Return the numbers of steps."""
     return StepSettings(
         seconds=settings.train.seconds,
         minimum_steps=settings.train.minimum_steps,
@@ -93,5 +93,5 @@ def _purposes(arm: str, *, losses: bool) -> tuple[Purpose, ...]:
 
 
 def partial_rule(model: str) -> str:
-    """What the folders of a model's launches begin with."""
+    """Return the prefix of a model's launch folders."""
     return f"train-{model}"

@@ -1,8 +1,8 @@
-"""Rule trial: run every proven sketch of a search once on the ranks, and look at its values.
+"""Rule trial: run every proven sketch of a search once on the ranks, and check its values.
 
-Rules rewrite what people wrote, and the selftest looked at the calls of these. A language model may compose what
-the library has never been given: whether its compiler and the ranks take that shows here, while the model can still
-be asked to mend it. Where no sketch is proven no ranks start.
+Rules rewrite calls that people wrote, and the selftest checked those. A language model may compose calls new to the
+library. The trial shows whether its compiler and the ranks take them, while the model can still be asked to mend
+them. Without a proven sketch no ranks start.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ KEY = ("case", "direction", "candidate")
 
 
 def main(job: RuleJob) -> None:
-    """Table trials of one search of one Problem."""
+    """Write the table trials of one search of one Problem."""
     search = job.option("search")
     tables = run(
         load(job.option("deployment")),
@@ -55,10 +55,12 @@ def run(
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
-    """The rows of `trials`: one for every proven sketch of the search's candidates; none without any.
+    """Return the rows of `trials`: one for every proven sketch of the search's candidates; none without any.
 
-    code: digest of the rule's code; trials of another are not reused. LaunchError (a ValueError) where ranks fail
-    at no sketch.
+    `code`: digest of the rule's code; trials of other code are not reused.
+
+    Raises:
+        LaunchError: Ranks fail at no sketch (a ValueError).
     """
     backend = backend_of(deployment)
     rows = [row for row in candidates.iter_rows(named=True) if _is_proven_sketch(row)]
@@ -78,7 +80,7 @@ def run(
 
 
 def partial_rule(problem: str, search: str) -> str:
-    """What the folders of its batches begin with."""
+    """Return the prefix of its batches' folders."""
     return f"trial-{problem}-{search}"
 
 

@@ -1,4 +1,4 @@
-"""weigh_probes: cost models of what a model chose, of the sweep, and of as much of it. Needs no ranks."""
+"""weigh_probes: cost models of a model's chosen probes, of the sweep, and of as much of it. Needs no ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Table probing."""
+    """Write the table probing."""
     tables = run(
         Settings.from_part(job.option("settings")),
         job.read_all(ASKED_PROBES),
@@ -36,7 +36,7 @@ def run(
     *,
     progress: Callable[[str], None],
 ) -> dict[str, list[Row]]:
-    """The rows of `probing`. asked, calls: `asked_probes` and `probe_calls` of all that chose."""
+    """Return the rows of `probing`. asked, calls: `asked_probes` and `probe_calls` of all choosing searches."""
     fingerprint = one_fingerprint({"compared_probes": compared}, f"{snakemake()} --forcerun time_probes")
     programs = compared.unique("program", keep="first", maintain_order=True)
     chosen = {
@@ -66,7 +66,7 @@ _OF_OTHERS: Row = {"made_by": [], "calls": None, "launches": None, "usd": None, 
 
 
 def _of_agent(search: str, asked: pl.DataFrame, calls: pl.DataFrame) -> Row:
-    """Who answered, what it took and how it ended."""
+    """Return the models that answered, their calls, launches and cost, and the end."""
     mine, questions = asked.filter(search=search), calls.filter(search=search)
     known = questions["usd"].null_count() == 0
     return {

@@ -1,4 +1,4 @@
-"""What the target `ablations` leaves: searches side by side, by what they found after how many evaluations."""
+"""Tables of the target `ablations`: searches side by side, by their finds after numbers of evaluations."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writing of files: the whole file appears, or nothing."""
 
 import os
 from collections.abc import Iterator
@@ -8,21 +8,21 @@ from typing import BinaryIO
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Put `data` at `path`, whole or not at all."""
+    """Write `data` to `path` atomically."""
     with replacing(path) as file:
         file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Put a text at `path`, whole or not at all."""
+    """Write a text to `path` atomically."""
     write_bytes(path, text.encode())
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write: under a temporary name in the same folder, forced to disk, then renamed.
+    """Open a temporary file in the same folder; at the end force it to disk and rename it.
 
-    A reader sees the old file or the new one, never a part; a failure leaves the old one and no other file.
+    A reader sees the old file or the new one, never a part. A failure leaves the old one and no other file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -1,4 +1,4 @@
-"""Candidates of the shortlist on real ranks: timed, or how they failed."""
+"""Candidates of the shortlist on real ranks: times or failures."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Every question of a search to a language model: what it was for, what it took, what came of it."""
+"""Every question of a search to a language model: purpose, costs and result."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Columns that the tables of candidates share. A candidate is one of its Case and direction, by name."""
+"""Common columns of tables of candidates. A candidate is identified by Case, direction and name."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import polars as pl
 
 from overlayccl_core.tables.table import Column
 
-FOUND = "found-"  # begins the names of Programs that no known way is or equals in value
+FOUND = "found-"  # prefix of a Program's name if no known way is equal or equivalent
 OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
 
 PROBLEM = Column(name="problem", dtype=pl.String(), doc="a file in problems/")
@@ -48,7 +48,7 @@ VERDICT_COLUMNS = (
 
 
 def is_found(candidate: str) -> bool:
-    """Whether a search found it. Any other is a known way's Program: people wrote it, as whatever arm it runs."""
+    """Return whether a search found it. Any other is a known way's Program, written by people, whatever its arm."""
     return candidate.startswith(FOUND)
 
 
@@ -56,12 +56,12 @@ _LOW, _HIGH = (f"{end} end of its 95% interval; null: not known" for end in ("lo
 
 
 def us(name: str, doc: str = "") -> Column:
-    """A time that may be unknown."""
+    """Return a column of a time, null if unknown."""
     return Column(name=name, dtype=pl.Float64(), unit="us", nullable=True, doc=doc)
 
 
 def ratio(name: str, doc: str = "") -> tuple[Column, Column, Column]:
-    """A ratio that may be unknown, with the ends of its 95% interval."""
+    """Return the columns of a ratio and the ends of its 95% interval, null if unknown."""
     return (
         Column(name=name, dtype=pl.Float64(), nullable=True, doc=doc),
         Column(name=f"{name}_low", dtype=pl.Float64(), nullable=True, doc=_LOW),

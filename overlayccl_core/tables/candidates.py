@@ -1,4 +1,4 @@
-"""Every Program that a search came upon, with its lineage, verdicts and price."""
+"""Every Program found in a search, with its lineage, verdicts and price."""
 
 import polars as pl
 

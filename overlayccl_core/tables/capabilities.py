@@ -1,4 +1,4 @@
-"""What the deployment's library can do, as found by trying."""
+"""Capabilities of the deployment's library, found by trying."""
 
 import polars as pl
 

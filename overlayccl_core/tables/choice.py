@@ -1,7 +1,7 @@
-"""What every gate said of every candidate, and what was chosen at each Case and direction.
+"""Every gate's verdict on every candidate, and the choice at each Case and direction.
 
-`choice` holds decisions only, no time: where the same are made, an equal table measures nothing anew. Why: in
-`verdicts`, of the gate `choice`.
+`choice` holds decisions without times: equal decisions give an equal table, and nothing is measured anew. The
+reasons stand in `verdicts`, under the gate `choice`.
 """
 
 import polars as pl

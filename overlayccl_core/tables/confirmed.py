@@ -1,7 +1,7 @@
-"""What was chosen, as file and as module, beside what needs no search, in launches that choose nothing.
+"""The chosen Programs, as file and as module, beside arms without a search, in launches after the choice.
 
-One row a launch and arm. Of Cases that no model has: elsewhere the steps count. A Program that several arms have at
-a Case and direction is timed once, as the plainest.
+One row a launch and arm, for Cases outside all models: for the others the steps count. If several arms have the
+same Program at a Case and direction, it is timed once, as the plainest of them.
 """
 
 import polars as pl

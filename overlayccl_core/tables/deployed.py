@@ -1,8 +1,7 @@
-"""What was chosen, whether it stands and what it is worth, by the launches that chose nothing (`confirmed`,
-`confirmed_steps`).
+"""The choices, their replacements and their figures, by the launches after the choice.
 
-`deployed`: one row a Case and direction; but for `use`, `instead` and `in_file`, a row tells of what was chosen.
-`splits`: one row a model, count of microbatches and arm.
+`deployed`: one row a Case and direction; except for `use`, `instead` and `in_file`, a row is about the chosen
+Program. `splits`: one row a model, count of microbatches and arm. Launches: `confirmed`, `confirmed_steps`.
 """
 
 from enum import StrEnum
@@ -23,21 +22,19 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
 
 class Part(StrEnum):
-    """What an arm is to the headline of its model."""
+    """Role of an arm in the headline of its model."""
 
-    DEPLOYED = (
-        "deployed"  # what was chosen, as the file has it, at the count of microbatches that training chose
-    )
-    RIVAL = "rival"  # the fastest that needs no search, at any such count, at the same or less memory
-    INSTEAD = "instead"  # such a one that takes its place: it is slower beyond noise
+    DEPLOYED = "deployed"  # the chosen file, at the count of microbatches chosen by training
+    RIVAL = "rival"  # the fastest without a search, at any count, with no more memory
+    INSTEAD = "instead"  # a rival in the chosen arm's place, faster beyond noise
     BESIDE = "beside"
 
 
 class Use(StrEnum):
-    """What is to be used at a Case."""
+    """What to use at a Case."""
 
-    FOUND = "found"  # the module in deploy/: what a search found
-    KNOWN = "known"  # the module in deploy/: what people write
+    FOUND = "found"  # the module in deploy/: a find of a search
+    KNOWN = "known"  # the module in deploy/: a known way
     FRAMEWORK = "framework"  # the framework's own: no file in deploy/ has the Case
 
 

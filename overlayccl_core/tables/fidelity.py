@@ -1,4 +1,4 @@
-"""How right the cost model is: on held-out Programs (problem null), and per Case and direction of a Problem."""
+"""Accuracy of the cost model: on held-out Programs (problem null), and per Case and direction of a Problem."""
 
 import polars as pl
 

@@ -1,7 +1,7 @@
-"""What is trained: the best two measured of each Case and direction, and the baselines beside them. Where nothing
-is exchanged the developer's Program alone: a file has it, too.
+"""The arms to train: the best two measured at each Case and direction, and the baselines.
 
-No price, time or verdict: where the same Programs come out, an equal table trains nothing anew.
+A Case that exchanges nothing has the developer's Program alone, since a file has it, too. There is no price,
+time or verdict here: equal Programs give an equal table, and nothing is trained anew.
 """
 
 import polars as pl

@@ -1,4 +1,4 @@
-"""One table, one machine: measurements of different fingerprints are never mixed."""
+"""One table, one machine: a check against mixed fingerprints."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +9,11 @@ from overlayccl_core.tables.rows import TableError
 
 
 def one_fingerprint(frames: Mapping[str | Path, pl.DataFrame], measure_again: str) -> str | None:
-    """The fingerprint that all rows of all `frames` (by path) share; None where no row has one.
+    """Return the fingerprint common to all rows of all `frames` (by path); None if no row has one.
 
-    TableError when there are two: it names both, the files that hold them, and `measure_again`, the command
-    that brings them to one machine.
+    Raises:
+        TableError: There are two. It names both, their files, and `measure_again`, the command to measure all on
+            one machine.
     """
     holders: dict[str, str] = {}
     for path, frame in frames.items():

@@ -1,4 +1,4 @@
-"""Every strategy of a Problem's library at every Case: its Program or why there is none, its verdicts."""
+"""Every strategy of a Problem's library at every Case: its Program or the reason for having none, its verdicts."""
 
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from overlayccl_core.tables.table import Column, Table
 
 
 class WayStatus(StrEnum):
-    """What a strategy of the library became at a Case."""
+    """Outcome of tracing a strategy of the library at a Case."""
 
     PROGRAM = "program"
     NOT_APPLICABLE = "not_applicable"

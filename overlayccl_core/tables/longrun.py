@@ -1,6 +1,6 @@
-"""What the target `longrun` leaves: many steps of the arms of each model, their losses, and what they say.
+"""Tables of the target `longrun`: many steps of the arms of each model, their losses, and the verdicts on these.
 
-Each arm has launches of its own, so times of different arms are of different moments: no ratio is made of them.
+Each arm has launches of its own, at other moments than the others', so their times give no ratios.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""All tables of a run, and the page of them (docs/tables.md), which is made of their schemas alone."""
+"""All tables of a run, and the page docs/tables.md, made from their schemas alone."""
 
 import re
 from collections.abc import Iterator
@@ -61,11 +61,11 @@ TABLES = (
     *(ABLATION_CURVES, ABLATIONS),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
 )
-"""In the order in which a run writes them."""
+"""In the order of writing."""
 
 
 def _place(table: Table) -> str:
-    """Where a table is in a tree; those of searches that are compared are in a folder more."""
+    """Return a pattern of a table's path in a tree; PLACES adds the folder of compared searches."""
     folder = table.folder.replace("[", "(?:").replace("]", ")?")
     return re.sub(r"<\w+>", "[^/.]+", folder) + table.name
 
@@ -111,12 +111,12 @@ Every table of timings has them. A sample is the slowest rank's time of `repeats
 
 
 def is_table(below: PurePath) -> bool:
-    """Whether a rule writes this file of a results tree: by its path, not by what is in it."""
+    """Return whether a rule writes this file of a results tree, judged by its path alone."""
     return PLACES.fullmatch(below.as_posix()) is not None
 
 
 def page() -> str:
-    """The Markdown of docs/tables.md: the tables, then the columns that those of timings share."""
+    """Return the Markdown of docs/tables.md: the tables, then the common columns of timings."""
     index = "\n".join(f"| [`{t.name}`](#{t.name}) | {t.row} | `{t.rule}` |" for t in TABLES)
     parts = [
         HEAD,

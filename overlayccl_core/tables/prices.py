@@ -1,4 +1,4 @@
-"""What the cost model says of each known way, by term."""
+"""The cost model's price of each known way, by term."""
 
 import polars as pl
 
@@ -7,7 +7,7 @@ from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 US = ("predicted_us", "low_us", "high_us")
-TERMS_US = {  # column -> what the term is of; the report says it too
+TERMS_US = {  # column -> meaning of the term, also used in the report
     "launch_us": "the start of the module and of its graphs",
     "collectives_us": "library calls issued alone, with their bytes and waits",
     "amortization_us": "library calls issued while others are in flight",

@@ -1,4 +1,4 @@
-"""Timed Programs that the cost model is fitted on and judged by."""
+"""Timed Programs for fitting and judging the cost model."""
 
 import polars as pl
 

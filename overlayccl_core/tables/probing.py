@@ -1,4 +1,4 @@
-"""What the target `probing` leaves: probes that a language model chose, and how good they are beside the sweep."""
+"""Tables of the target `probing`: probes chosen by a language model, and their quality beside the sweep's."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
-"""The files in deploy/, which scripts import: nothing of them is dropped without a word.
+"""The files in deploy/, imported by scripts: no Case of them is dropped silently.
 
-Snakemake declares the records beside them and not the files: it takes away what a job is to write, and a script may
-be using it.
+Snakemake declares only the records beside them. It deletes a job's declared outputs before the job, and a
+script may be using the files.
 """
 
 import ast
@@ -14,20 +14,20 @@ from pathlib import Path
 from overlayccl_core.tables.atomic import write_bytes
 from overlayccl_core.tables.sidecar import sha256_of
 
-FOLDER, EARLIER = "deploy", "earlier"  # the second in the first: what was deployed before, for other Cases
-TABLE = "ENTRIES"  # of a module: Case -> what it holds
+FOLDER, EARLIER = "deploy", "earlier"  # deploy/earlier: previous files, for other Cases
+TABLE = "ENTRIES"  # a module's table: Case -> entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """A file that was deployed before, and its Cases that the file of today lacks."""
+    """A previously deployed file, and its Cases that today's file lacks."""
 
     path: Path
     cases: tuple[str, ...]
 
 
 def cases_of(source: str) -> tuple[str, ...]:
-    """The Cases of a deployed module; nothing of it is run. None of a text that is no module."""
+    """Return the Cases of a deployed module, without running it; () for a text that does not parse."""
     try:
         body = ast.parse(source).body
     except SyntaxError:
@@ -47,24 +47,24 @@ def cases_of(source: str) -> tuple[str, ...]:
 
 
 def recorded_with(file: Path) -> Path:
-    """The output that a file has the record of: of a module the one beside it, of any other file itself."""
+    """Return the output with a file's Snakemake record: for a module the JSON beside it, else the file itself."""
     return file.with_suffix(".json") if file.parent.name == FOLDER and file.suffix == ".py" else file
 
 
 def modules(outputs: Iterable[Path]) -> Iterator[Path]:
-    """The modules that these outputs tell of; what cannot be read tells of none."""
+    """Yield the modules declared in these outputs; unreadable outputs declare none."""
     return (module for module, told in _told(outputs) if told)
 
 
 def not_as_confirmed(outputs: Iterable[Path]) -> Iterator[Path]:
-    """The modules that are gone or another text than these outputs tell of, or there where they tell of none."""
+    """Yield modules unlike these outputs: missing, with another text, or present although undeclared."""
     return (
         module for module, told in _told(outputs) if told != (sha256_of(module) if module.exists() else None)
     )
 
 
 def _told(outputs: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """A module, and the sha256 that the record beside it tells; None: there is to be none."""
+    """Yield a module and the sha256 in the record beside it; None: there is to be no module."""
     for path in outputs:
         with suppress(OSError, ValueError, KeyError):
             if path.parent.name == FOLDER and path.suffix == ".json":
@@ -72,10 +72,13 @@ def _told(outputs: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
 
 
 def publish(file: Path, source: str | None, tell: Callable[[str], None]) -> None:
-    """Write a module, whole or not at all; None: there is none any more.
+    """Write a module atomically; None removes it.
 
-    Where the file there has a Case that the new one lacks, it is kept in the folder `earlier`. Of files kept before
-    only those stay that have a Case which neither of these two has. tell: hears of each file kept or removed.
+    If the old file has a Case that the new one lacks, the folder `earlier` keeps it. Older files there stay
+    only for Cases in neither of the two.
+
+    Args:
+        tell: Receives a line for each file kept or removed.
     """
     before = file.read_text() if file.exists() else ""
     there, now = set(cases_of(before)), set(cases_of(source or ""))
@@ -95,7 +98,7 @@ def publish(file: Path, source: str | None, tell: Callable[[str], None]) -> None
 
 
 def _free(wanted: Path, text: str) -> Path:
-    """`grad_ar_2.py`, where other files have the names before; the same text has its own."""
+    """Return a free name (`grad_ar_2.py`), or the name of an equal text."""
     number, path = 1, wanted
     while path.exists() and path.read_text() != text:
         number += 1
@@ -104,7 +107,7 @@ def _free(wanted: Path, text: str) -> Path:
 
 
 def earlier(tree: Path) -> Iterator[Earlier]:
-    """Of a results tree all that was deployed before and has Cases that nothing has today."""
+    """Yield previously deployed files of a results tree with Cases that today's file lacks."""
     folder = tree / FOLDER
     for path in sorted((folder / EARLIER).glob("*.py")):
         problem = next(iter(cases_of(path.read_text())), "").partition("/")[0]

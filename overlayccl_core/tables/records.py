@@ -1,6 +1,6 @@
-"""What Snakemake recorded of how a file was made: by which rule, from what, with which parameters, when.
+"""Snakemake's records of files: their rule, inputs, parameters and times.
 
-The form is Snakemake's own, and may be another in its next version; that is pinned (envs/local.txt).
+The form is Snakemake's own and may change in its next version, so that is pinned (envs/local.txt).
 """
 
 import ast
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LATEST_S = 253_402_300_799  # the end of the year 9999: dates of Python go no further
+LATEST_S = 253_402_300_799  # the end of the year 9999, Python's last date
 FOLDER, INCOMPLETE = Path(".snakemake/metadata"), Path(".snakemake/incomplete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Of one file. started, ended: of its job, in seconds of Unix time."""
+    """Record of one file. started, ended: of its job, in seconds of Unix time."""
 
     rule: str
     inputs: tuple[str, ...]
@@ -29,17 +29,17 @@ class Record:
 
 
 def place_of(file: Path) -> Path:
-    """Where the record of a file is; both below the folder in which Snakemake ran."""
+    """Return the path of a file's record; both are relative to Snakemake's working folder."""
     return FOLDER / urlsafe_b64encode(file.as_posix().encode()).decode()
 
 
 def is_incomplete(file: Path, root: Path = Path()) -> bool:
-    """Whether the job that makes a file has begun, and nobody has recorded that it ended."""
+    """Return whether the job of a file began and has no recorded end."""
     return (root / INCOMPLETE / place_of(file).name).exists()
 
 
 def read(file: Path, root: Path = Path()) -> Record | None:
-    """The record of a file; None where there is none that can be read."""
+    """Return the record of a file; None if it is missing or unreadable."""
     try:
         told = json.loads((root / place_of(file)).read_text())
         return Record(
@@ -52,7 +52,7 @@ def read(file: Path, root: Path = Path()) -> Record | None:
             ended=_time(told["endtime"]),
         )
     except (OSError, ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return None  # the last two: what is nested too deep for who reads it
+        return None  # the last two: nested too deep for the parser
 
 
 def _text(told: Any) -> str:

@@ -1,4 +1,4 @@
-"""The command that makes a table, or a whole run, again: in the profile in use, with what its tree is of."""
+"""The command to make a table, or a whole run, again: for the profile in use and a tree's deployment and preset."""
 
 import os
 from pathlib import Path
@@ -6,30 +6,33 @@ from pathlib import Path
 from overlayccl_core.configuration.fields import parsed
 
 RESULTS, PRESET = "results", "default"
-PROFILE = "OVERLAYCCL_PROFILE"  # the variable that tells the profile in use (rules/common.smk)
+PROFILE = "OVERLAYCCL_PROFILE"  # variable with the profile in use (rules/common.smk)
 
 
 def profile_in_use() -> str:
-    """As it was typed."""
+    """Return the profile as typed."""
     return os.environ.get(PROFILE, "local")
 
 
 def snakemake() -> str:
-    """The pipeline's command as it is typed, up to what is asked of it."""
+    """Return the start of the pipeline's command, without targets."""
     return f"snakemake --profile {profile_in_use()}"
 
 
 def run_command(tree: str | Path, *targets: str | Path, config: tuple[str, ...] = ()) -> str:
-    """What makes files of `results/<deployment>-<preset>`, or (without targets) all of a run, as it is typed.
+    """Return the command for files of `results/<deployment>-<preset>`, or (without targets) for a whole run.
 
-    The configured deployment and preset need not be named. config: `key=value` besides.
+    It omits the deployment and preset if they are the configured ones.
+
+    Args:
+        config: More `key=value` for --config.
     """
     named = " ".join(map(str, targets)) or "all"
     return f"{snakemake()} {named}{_options(Path(tree), config)}"
 
 
 def remake(path: str | Path) -> str:
-    """The command that makes a table again, whatever stands there now."""
+    """Return the command that makes a table again, even over an existing file."""
     file = Path(path)
     tree = next((folder for folder in file.parents if folder.parent.name == RESULTS), None)
     options = "" if tree is None else _options(tree)
@@ -37,7 +40,7 @@ def remake(path: str | Path) -> str:
 
 
 def _options(tree: Path, besides: tuple[str, ...] = ()) -> str:
-    """` --config deployment=... preset=...` where the tree is not the configured one's, and what else is said."""
+    """Return ` --config deployment=... preset=...` if the tree is not the configured one's, and other settings."""
     given = (*_of_tree(tree), *besides)
     return f" --config {' '.join(given)}" if given else ""
 
@@ -57,7 +60,7 @@ def _of_tree(tree: Path) -> list[str]:
 
 
 def of_profile(root: Path, profile: str) -> dict[str, str]:
-    """What a profile of a folder configures."""
+    """Return the `config` of a profile below a root."""
     file = root / "profiles" / profile / "profile.yaml"
     given = parsed(file).get("config", []) if file.exists() else []
     return {key: value for key, _, value in (str(one).partition("=") for one in given)}

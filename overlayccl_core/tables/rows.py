@@ -1,4 +1,4 @@
-"""Rows of plain Python, turned into a frame of declared types without any silent conversion."""
+"""Conversion of plain Python rows to a frame of declared types, never silently."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
@@ -9,15 +9,15 @@ Schema = Mapping[str, pl.DataType]
 
 
 class TableError(ValueError):
-    """Rows that do not fit their schema, or a file that is not the table it should be."""
+    """Rows that do not fit their schema, or a file other than the expected table."""
 
 
 def frame_of(
     rows: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | pl.DataFrame, schema: Schema, where: str
 ) -> pl.DataFrame:
-    """`rows` (dicts, columns or a frame) as a frame with exactly the columns of `schema`, in its order.
+    """Return `rows` (dicts, columns or a frame) as a frame with exactly the columns of `schema`, in its order.
 
-    Integers are taken where floats are due; nothing else is converted. TableError: row, column and value.
+    Integers become floats for float columns; nothing else is converted. TableError: row, column and value.
     """
     if isinstance(rows, pl.DataFrame):
         return _same_columns(rows, schema, where)
@@ -40,7 +40,7 @@ def frame_of(
 
 
 def columns_of(schema: Schema) -> str:
-    """`case String, n Int64`."""
+    """Return `case String, n Int64`."""
     return ", ".join(f"{name} {dtype}" for name, dtype in schema.items()) or "none"
 
 

@@ -1,4 +1,4 @@
-"""What a rule hands to its stage: tables by name in and out, and what else its command is told.
+"""The interface of a rule to its stage: tables in and out by name, and the options of its command.
 
 A rule's `stages/<rule>.py` has `main(job)`. Nothing heavy is imported here: this file is in the code of every rule.
 """
@@ -24,8 +24,11 @@ Paths = Mapping[str, Sequence[Path]]
 class RuleJob:
     """One run of a rule.
 
-    inputs, outputs: the name that the rule gives them (a table's own) -> paths: of several Problems, searches or
-    models more than one. A sidecar goes with its table. options: all else, as texts. say: takes lines for people.
+    Attributes:
+        inputs, outputs: Name in the rule (a table's own) -> paths; more than one of several Problems, searches or
+            models. A sidecar goes with its table.
+        options: All other arguments, as texts.
+        say: Prints a line for people.
     """
 
     rule: str
@@ -36,7 +39,7 @@ class RuleJob:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def option(self, name: str) -> str:
-        """What it is told. ValueError where its rule does not tell it."""
+        """Return an option. ValueError if the rule does not pass it."""
         if name not in self.options:
             raise ValueError(
                 f"rule {self.rule} is not told {name!r}: add it to stage(...) in its file in rules/"
@@ -45,7 +48,7 @@ class RuleJob:
 
     @classmethod
     def of(cls, words: Sequence[str], say: Callable[[str], None] = print) -> Self:
-        """Of what its command is told: RULE --OPTION VALUE ... --inputs NAME=PATH ... --outputs NAME=PATH ..."""
+        """Parse a job's command line: RULE --OPTION VALUE ... --inputs NAME=PATH ... --outputs NAME=PATH ..."""
         rule, *rest = words
         told: dict[str, list[str]] = {}
         for word in rest:
@@ -59,34 +62,34 @@ class RuleJob:
 
     @property
     def problem(self) -> str:
-        """Of its wildcards."""
+        """The Problem of its wildcards."""
         return self.option("problem")
 
     @property
     def problems(self) -> list[str]:
-        """All that it is told of."""
+        """The Problems in its options."""
         return self.option("problems").split(",")
 
     @property
     def partial(self) -> Path:
-        """Where launches are kept as they come, of a rule that measures."""
+        """Folder for finished launches of a rule that measures."""
         return Path(self.option("partial"))
 
     def has(self, table: Table) -> bool:
-        """Whether an input is this table."""
+        """Return whether an input is this table."""
         return bool(self.inputs.get(table.name))
 
     def read(self, table: Table, problem: str | None = None) -> pl.DataFrame:
-        """The input that is this table, as its rule wrote it; of several that of a Problem."""
+        """Return this table from the inputs, as its rule wrote it; of several, a Problem's."""
         return read_unchanged(table, self.file(table.name, problem))
 
     def read_all(self, table: Table, problem: str | None = None) -> pl.DataFrame:
-        """The rows of all inputs that are this table, of a Problem or of all; none without such an input."""
+        """Return the rows of all inputs of this table, of a Problem or of all; none without such an input."""
         frames = [read_unchanged(table, path) for path in self._inputs(table.name, problem)]
         return pl.concat(frames) if frames else pl.DataFrame(schema=table.schema)
 
     def file(self, name: str, problem: str | None = None) -> Path:
-        """The one input of this name; of several that of a Problem. ValueError where there is not one."""
+        """Return the one input of a name; of several, a Problem's. ValueError unless there is exactly one."""
         paths = self._inputs(name, problem)
         if len(paths) != 1:
             of = f" of {problem}" if problem else ""
@@ -99,16 +102,16 @@ class RuleJob:
 
     @property
     def all_inputs(self) -> tuple[Path, ...]:
-        """All that it may read."""
+        """Paths it may read."""
         return tuple(path for paths in self.inputs.values() for path in paths)
 
     @property
     def all_outputs(self) -> tuple[Path, ...]:
-        """All that it is to write."""
+        """Paths it has to write."""
         return tuple(path for paths in self.outputs.values() for path in paths)
 
     def write_text(self, path: Path, text: str) -> None:
-        """Write an output, whole or not at all."""
+        """Write an output atomically."""
         write_bytes(path, text.encode())
         self.say(str(path))
 

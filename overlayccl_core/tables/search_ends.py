@@ -1,4 +1,4 @@
-"""Why every search ended, also where there was nothing to search."""
+"""The reason for every search's end, also without anything to search."""
 
 import polars as pl
 

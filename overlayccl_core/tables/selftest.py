@@ -1,4 +1,4 @@
-"""What was checked before anything was timed."""
+"""Checks before any timing."""
 
 import polars as pl
 

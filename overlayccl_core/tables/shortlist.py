@@ -1,4 +1,4 @@
-"""What is timed at each Case and direction, and why. No price: an equal list measures nothing anew."""
+"""Programs to time at each Case and direction, with reasons. No price: an equal list measures nothing anew."""
 
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ from overlayccl_core.tables.table import Column, Table
 
 
 class Why(StrEnum):
-    """Why a Program is timed that is no baseline."""
+    """Reason for timing a Program that is no baseline."""
 
     KNOWN = "known"
     BEST_PREDICTED = "best_predicted"

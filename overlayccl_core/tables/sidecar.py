@@ -1,4 +1,4 @@
-"""What varies from run to run (host, versions, times, digests of inputs), beside a table instead of in it."""
+"""Sidecars: facts that vary from run to run (host, versions, times, digests of inputs), beside a table."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from overlayccl_core.tables.remake import remake
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.table import Table, read
 
-LIBRARIES = ("numpy", "scipy", "polars", "snakemake")  # besides what the plug-ins of the process need
+LIBRARIES = ("numpy", "scipy", "polars", "snakemake")  # besides those of the process's plug-ins
 
 TOLD = (
     *(
@@ -37,15 +37,16 @@ TOLD = (
     ),
     *("MKL_", "NCCL_", "NEURON", "NVIDIA_", "OMP_", "ONEDNN_", "PJRT_", "PYTORCH_", "TORCH_", "XLA_"),
 )
-"""What the names of variables begin with by which libraries of ranks are told things."""
-THREADS = "_NUM_THREADS"  # how their names end that Snakemake sets for each job; a rank has one thread
+"""Prefixes of variables that configure the ranks' libraries."""
+THREADS = "_NUM_THREADS"  # suffix of those set by Snakemake for each job; a rank has one thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """Where a table came from. Times are UTC, ISO 8601; digests are sha256 of whole files.
+    """Provenance of a table. Times are UTC, ISO 8601; digests are sha256 of whole files.
 
-    environment: the variables of TOLD that were set.
+    Attributes:
+        environment: Variables of TOLD that were set.
     """
 
     table: str
@@ -62,7 +63,7 @@ class Sidecar:
 
 
 def path_of(table_path: str | Path) -> Path:
-    """`results/local/probes.parquet` has `results/local/probes.sidecar.json`."""
+    """Return `results/local/probes.sidecar.json` for `results/local/probes.parquet`."""
     return Path(table_path).with_suffix(".sidecar.json")
 
 
@@ -74,7 +75,7 @@ def write_sidecar(
     started: datetime,
     ended: datetime,
 ) -> None:
-    """Write the sidecar of a table that has just been written; `inputs`: what it was computed from."""
+    """Write the sidecar of a table just written; `inputs`: its sources."""
     record = Sidecar(
         table=str(table_path),
         sha256=sha256_of(Path(table_path)),
@@ -93,14 +94,14 @@ def write_sidecar(
 
 
 def read_unchanged(table: Table, table_path: str | Path) -> pl.DataFrame:
-    """A table that nobody changed since it was made. TableError: what is there instead, or that it was changed."""
+    """Return an unchanged table. TableError if it is missing, invalid or changed since it was made."""
     frame = read(table, table_path)
     check_unchanged(table_path)
     return frame
 
 
 def check_unchanged(table_path: str | Path) -> None:
-    """TableError if a table is not the file that its sidecar was written for; without one nothing is known."""
+    """Raise TableError if a table differs from its sidecar's; a table without a sidecar passes."""
     path, beside = Path(table_path), path_of(table_path)
     if not beside.exists():
         return
@@ -118,12 +119,12 @@ def check_unchanged(table_path: str | Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a whole file."""
+    """Return the sha256 of a whole file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def environment() -> dict[str, str]:
-    """The variables of TOLD that are set here."""
+    """Return the variables of TOLD that are set here."""
     return {
         name: value
         for name, value in sorted(os.environ.items())

@@ -1,4 +1,4 @@
-"""Every proposal of a search: what was tried, by whom, and what became of it."""
+"""Every proposal of a search: its content, its author and its outcome."""
 
 import polars as pl
 

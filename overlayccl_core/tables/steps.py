@@ -1,8 +1,7 @@
-"""Training steps, and what ran at every site of every arm, as the modules themselves tell.
+"""Training steps, and the module that ran at every site of every arm, by its own stamp.
 
-`steps`: one row per (model, microbatches, arm, purpose, seed, launch).
-Arms of one (model, microbatches, purpose, seed, launch) are interleaved step by step, so that their steps_us
-are paired by index.
+`steps`: one row per (model, microbatches, arm, purpose, seed, launch). Arms of one (model, microbatches, purpose,
+seed, launch) are interleaved step by step, so their steps_us are paired by index.
 """
 
 import polars as pl
@@ -122,7 +121,7 @@ STAMPS = Table(
     version=_VERSION,
     columns=_STAMPS,
 )
-# The same of the launches that are made after everything is chosen, of all models.
+# The same tables for the launches after the choice, of all models.
 CONFIRMED_STEPS = Table(
     name="confirmed_steps",
     row="as `steps`, of all models",

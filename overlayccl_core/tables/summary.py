@@ -18,7 +18,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL, REPEAT_ER
 
 
 class Validity(StrEnum):
-    """Whether a measured time can be true."""
+    """Whether a measured time is physically possible."""
 
     VALID = "valid"
     INVALID = "invalid"  # below the physical floor

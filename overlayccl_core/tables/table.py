@@ -47,8 +47,10 @@ class Column:
 class Table:
     """A table's schema. `version` goes up when a column is added, dropped or changes its meaning.
 
-    row: what one row is. folder: below results/<deployment>/; what is in brackets may be left out. rule: which
-    writes it.
+    Attributes:
+        row: What one row is, in words.
+        folder: Below results/<deployment>/; brackets mark an optional part.
+        rule: The rule that writes it.
     """
 
     name: str
@@ -71,10 +73,12 @@ class Table:
 
 
 def write(table: Table, rows: Rows, path: str | Path) -> pl.DataFrame:
-    """Check `rows` against the schema and put them at `path`, whole or not at all; returns what was written.
+    """Check `rows` against the schema, write them atomically to `path`, and return them as a frame.
 
-    The bytes depend on the content alone: the file's metadata holds the schema's name and version and nothing
-    that varies. TableError (a ValueError) names table, column and row.
+    The bytes depend on the content alone: the file's metadata holds only the schema's name and version.
+
+    Raises:
+        TableError: Names table, column and row (a ValueError).
     """
     frame = frame_of(rows, table.schema, f"table {table.name}")
     problem = _broken_rule(table, frame)
@@ -88,7 +92,7 @@ def write(table: Table, rows: Rows, path: str | Path) -> pl.DataFrame:
 
 
 def read(table: Table, path: str | Path) -> pl.DataFrame:
-    """The table at `path`. TableError: what is there instead and the command that makes the file again."""
+    """Return the table at `path`. TableError: what is there instead, and the command to make the file again."""
     file = Path(path)
     if not file.is_file():
         raise TableError(f"{file}: there is no such file; make it: {remake(file)}")
@@ -131,7 +135,7 @@ def _foreign(table: Table, data: bytes) -> str:
 
 
 def _broken_rule(table: Table, frame: pl.DataFrame) -> str:
-    """The first rule of the schema that `frame` breaks, as a clause; empty when it keeps them all."""
+    """Return the first broken rule of the schema as a clause; empty if there is none."""
     if dict(frame.schema) != table.schema:
         return f"columns {columns_of(dict(frame.schema))} where the schema has {columns_of(table.schema)}"
     if frame.height < table.minimum_rows:

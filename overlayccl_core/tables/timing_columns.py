@@ -1,4 +1,4 @@
-"""The columns that every table of timings has: one row per (launch, Program)."""
+"""Common columns of all tables of timings: one row per (launch, Program)."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Sketches of a language model, run once each on real ranks: what fails is asked about again."""
+"""Sketches of a language model, run once each on real ranks; the model is asked again about failures."""
 
 import polars as pl
 

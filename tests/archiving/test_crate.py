@@ -2,11 +2,13 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from overlayccl_core.archiving import crate as manifests
 from overlayccl_core.archiving.crate import NAME, crate_of, held
 from overlayccl_core.archiving.jobs import Job
 from overlayccl_core.archiving.manifest import Manifest
@@ -98,3 +100,12 @@ def test_every_file_has_its_sha256_and_every_job_what_it_took() -> None:
 
 def test_it_is_a_function_of_what_is_given() -> None:
     assert crate() == crate()
+
+
+def test_without_the_library_of_manifests_its_mend_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rocrate.model", None)
+    manifests._rocrate.cache_clear()
+    with pytest.raises(ValueError, match=r"needs rocrate, .* pip install 'overlayccl\[archive\]'"):
+        manifests._rocrate()
+    monkeypatch.undo()
+    assert manifests._rocrate().ROCrate

@@ -66,6 +66,18 @@ def test_the_wheel_holds_every_file_that_a_project_or_a_job_needs(wheel: Path) -
     assert not [name for name in held if name.startswith("tests/") or name.startswith("benchmarks/")]
 
 
+def test_what_few_need_is_an_extra(wheel: Path) -> None:
+    (metadata,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
+    needs = [
+        line
+        for line in zipfile.ZipFile(wheel).read(metadata).decode().splitlines()
+        if "Requires-Dist" in line
+    ]
+    for library in ("optuna", "rocrate", "tokenizers"):
+        (line,) = (line for line in needs if line.split()[1].startswith(library))
+        assert "extra ==" in line
+
+
 def _files(path: Path) -> list[Path]:
     found = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
     return [p for p in found if "__pycache__" not in p.parts]

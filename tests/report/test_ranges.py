@@ -84,7 +84,7 @@ def test_the_state_of_the_machine_is_that_of_all_that_was_measured(runs: tuple[P
 
 
 def test_one_command_prints_them(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ranges", *map(str, runs)]) == 0
+    assert main(["compare", *map(str, runs)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for part in (
         "held-out",
@@ -99,5 +99,5 @@ def test_one_command_prints_them(runs: tuple[Path, Path], capsys: pytest.Capture
 
 
 def test_a_run_that_is_given_twice_gives_one_message(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ranges", str(whole), str(whole)]) == 2
+    assert main(["compare", str(whole), str(whole)]) == 2
     assert "every run is given once" in capsys.readouterr().err

@@ -105,13 +105,12 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
 
 
 def test_the_readmes_blocks_are_those_that_an_archive_fills() -> None:
-    blocks = paper.BLOCK.findall((ROOT / paper.README).read_text())
+    text = "\n".join((ROOT / page).read_text() for page in paper.PAGES)
+    blocks = paper.BLOCK.findall(text)
     assert {name for _, name, _, _ in blocks} == set(paper.BLOCKS)
-    assert not re.search(
-        r"<!-- paper: .*-->\n<!-- end -->", (ROOT / paper.README).read_text()
-    )  # none is empty
+    assert not re.search(r"<!-- paper: .*-->\n<!-- end -->", text)  # none is empty
     assert (ROOT / paper.PICTURE).read_bytes().startswith(b"\x89PNG")
-    assert (ROOT / paper.README).read_text().count("<!-- paper: ") == len(blocks)
+    assert text.count("<!-- paper: ") == len(blocks)
 
 
 def test_the_same_tree_gives_the_same_bytes(finished: Path, archive: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rule bench: Are these the Programs of the shortlist?"""
+"""Rule bench: the Programs of the shortlist."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ CANDIDATE = tuple(column.name for column in CANDIDATE_KEY)
 
 
 def complete(job: ArchivedJob) -> Iterator[Odd]:
-    """Exactly the shortlist: each timed, or failed in a way that is told."""
+    """Expect exactly the shortlist: each timed, or with a failure."""
 
     def program(row: Row) -> tuple[str, ...]:
         return (*(row[name] for name in CANDIDATE), row["program"])

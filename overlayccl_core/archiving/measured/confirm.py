@@ -1,4 +1,4 @@
-"""Rule confirm: Is all there that was to be timed after the choice?"""
+"""Rule confirm: everything to be timed after the choice."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAM
 
 
 def complete(job: ArchivedJob) -> Iterator[Odd]:
-    """What is deployed and what stands beside it, in every launch of every model."""
+    """Expect the deployed arms and those beside them, in every launch of every model."""
     decided = job.decided()
     yield from _alone(job, decided)
     timed, stamps = job.rows(CONFIRMED_STEPS), job.rows(CONFIRMED_STAMPS)
@@ -31,7 +31,7 @@ def complete(job: ArchivedJob) -> Iterator[Odd]:
 
 
 def _alone(job: ArchivedJob, decided: Mapping[str, ProblemChoice]) -> Iterator[Odd]:
-    """What no model has, alone, as often as was asked for; an arm that failed before it was timed is in no row."""
+    """Expect Cases outside all models, timed alone in every launch; arms that fail before timing have no row."""
     wanted: dict[tuple[str, ...], str] = {}
     for problem, one in decided.items():
         for row, alone in confirm.looked_at(one):

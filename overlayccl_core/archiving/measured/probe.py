@@ -1,4 +1,4 @@
-"""Rule probe: Are these the Programs of the sweep?"""
+"""Rule probe: the Programs of the sweep."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from overlayccl_core.tables.probes import PROBES
 
 
 def complete(job: ArchivedJob) -> Iterator[Odd]:
-    """Exactly the sweep, fitted and held-out."""
+    """Expect exactly the sweep, fitted and held-out."""
     can = Capabilities.from_rows(job.table(CAPABILITIES).iter_rows(named=True))
     probes = to_time(job.deployment, job.settings, can, lambda _: None)
     wanted = {(probe.name, probe.role.value, probe.program.digest) for probe in probes}

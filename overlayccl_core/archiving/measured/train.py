@@ -1,4 +1,4 @@
-"""Rule train: Are these the arms that finalists name, in all launches?"""
+"""Rule train: the arms named by finalists, in all launches."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from overlayccl_core.tables.steps import STAMPS, STEPS
 
 
 def complete(job: ArchivedJob) -> Iterator[Odd]:
-    """The arms that finalists name, in every launch but those that they failed or were left behind in."""
+    """Expect the arms named by finalists in every launch until they fail or are left behind."""
     finalists = {name: job.table(FINALISTS, name) for name in job.option("problems").split(",")}
     arms = train.arms_to_train(job.deployment, job.model(job.option("model")), finalists)
     steps = train.steps_of(job.settings)

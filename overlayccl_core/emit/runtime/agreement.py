@@ -14,7 +14,7 @@ from overlayccl_core.emit.runtime.events import Events, Port, Read
 
 
 def agree(mine: dict[str, Any]) -> None:
-    """The same error on all ranks where they do not say the same."""
+    """Raise the same error on all ranks if their values differ."""
     said = everybody_says(mine)
     for rank, other in enumerate(said):
         for name, value in said[0].items():
@@ -26,12 +26,13 @@ def agree(mine: dict[str, Any]) -> None:
 
 
 class Agreement:
-    """The ranks of a Case go on together, or raise the same error, where they ask each other.
+    """Lets the ranks of a Case go on together, or raise the same error, if they ask each other.
 
-    With OVERLAYCCL_CHECK=1 (checks) they say before every call and after every Read what they are about to do, and
-    what is wrong. Without, they tell before a call only whether something is, and only of a Case with arguments.
-    arguments: what the Case is proven for and tensors do not show, by name: integers of this rank, which every call
-    brings. ranks: the global ones; group: theirs, as `my_group` gives it, where they ask each other.
+    With OVERLAYCCL_CHECK=1 (checks) they exchange their next action and their error before every call and after
+    every Read. Otherwise they only ask for errors before a call, and only of a Case with arguments.
+
+    arguments: values the Case is proven for and tensors do not show: name -> integers of this rank, to be passed
+    with every call. ranks: global ones. group: theirs, by `my_group`, if they ask each other.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Agreement:
         self._ranks, self._group, self._device = ranks, group, device
 
     def reach(self, doing: str, wrong: str = "", is_call: bool = False) -> None:
-        """Raise where something is wrong; on all ranks, where they ask each other."""
+        """Raise if something is wrong; on all ranks, if they ask each other."""
         asks = self.checks
         if is_call and self._proven and not asks:
             asks = anybody(wrong != "", self._group, self._device)
@@ -66,7 +67,7 @@ class Agreement:
                 )
 
     def unproven(self, what: str, given: Mapping[str, Any]) -> str:
-        """Why a call's arguments are not those that it is proven for on this rank, or nothing."""
+        """Return why a call's arguments are not the proven ones of this rank, or nothing."""
         if unknown := [name for name in given if name not in self._proven]:
             takes = ", ".join(self._proven) or "none"
             return f"{what} has no argument {unknown[0]!r}: it takes {takes}"
@@ -81,28 +82,28 @@ class Agreement:
 
 
 def raised(what: str, error: Exception) -> str:
-    """What is wrong where looking at it raised: the other ranks wait to hear of it."""
+    """Describe an error raised by a check: the other ranks wait to hear of it."""
     return f"{what}: {type(error).__name__}: {error}"
 
 
 def _integers(given: Any) -> list[int]:
-    """Empty for what is no list of integers."""
+    """Return a list of integers; empty for anything else."""
     try:
         row = given.tolist() if hasattr(given, "tolist") else given
         return [index(x) for x in row] if isinstance(row, (list, tuple)) else []
-    except Exception:  # whatever a script's object raises
+    except Exception:  # a script's object may raise any
         return []
 
 
 class Answered(Generator):  # type: ignore[type-arg]
-    """The same events; what answers a Read must fit before the next statement runs. It keeps no value alive."""
+    """The same events; each answer to a Read must fit before the next statement runs. It keeps no value alive."""
 
     def __init__(
         self, events: Events, what: str, specs: dict[Port, Spec], agreement: Agreement, device: torch.device
     ) -> None:
         self._events, self._what, self._specs = events, what, specs
         self._agreement, self._device = agreement, device
-        self._port: Port | None = None  # of the Read that waits for an answer
+        self._port: Port | None = None  # of the unanswered Read
 
     def send(self, answer: Any) -> Any:
         if self._port is not None:

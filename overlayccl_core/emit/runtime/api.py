@@ -1,4 +1,4 @@
-"""What a script calls of a deployed module: cases, connect, stamp, selftest."""
+"""Functions for a script: cases, connect, stamp, selftest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from overlayccl_core.emit.runtime.versions import check_versions
 
 
 def cases() -> tuple[str, ...]:
-    """Ids of the Cases in this module."""
+    """Return the ids of the Cases in this module."""
     return tuple(ENTRIES)
 
 
@@ -34,11 +34,13 @@ def connect(
     device: torch.device | str = "cpu",
     strict: bool = False,
 ) -> Connected:
-    """The calls of one Case, ready on this rank. All ranks of the job call it, in the same order.
+    """Return the calls of one Case, ready on this rank. All ranks of the job call it, in the same order.
 
-    members: global ranks of every group that runs the Case at the same time (default: as in the Case);
-    new_group: makes (or keeps) the process group of some global ranks; device: where tensors are;
-    strict: refuse a library or version other than the proven ones (default: warn once).
+    Args:
+        members: Global ranks of every group that runs the Case at the same time (default: as in the Case).
+        new_group: Makes (or keeps) the process group of some global ranks.
+        device: Device of the tensors.
+        strict: Refuse a library or version other than the proven ones (default: warn once).
     """
     connected = _connect(case, members, new_group, device, strict)
     _connected.append(connected)
@@ -46,7 +48,7 @@ def connect(
 
 
 def stamp() -> dict[str, Any]:
-    """What this module is, and what every connected Case is and has called so far."""
+    """Return what this module is, and every connected Case with its calls so far."""
     return {
         "problem": PROBLEM,
         "module": DIGEST,
@@ -60,7 +62,7 @@ def selftest(
     device: torch.device | str = "cpu",
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Check every Case of this module, on all ranks: see Connected.selftest. Returns what was checked."""
+    """Check every Case of this module, on all ranks: see Connected.selftest. Return the checks."""
     return [line for case in cases() for line in _connect(case, None, new_group, device).selftest(seed)]
 
 

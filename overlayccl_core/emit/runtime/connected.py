@@ -1,4 +1,4 @@
-"""A Case of a deployed module with its process groups: what runs, and the check of it against the plain calls."""
+"""A Case of a deployed module with its process groups: its calls, and their check against the plain ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Connected:
         self.case, self.entry, self.device, self.plain, self.checks = case, entry, device, plain, checks
         self._members, self._new_group, self._permutes = members, new_group, permutes
         self._ranks = next(ranks for ranks in members if this_rank() in ranks)
-        self.rank = self._ranks.index(this_rank())  # among those that run the Case together
+        self.rank = self._ranks.index(this_rank())  # in its group
         group = None
         if checks or entry.arguments:
             group = my_group((tuple(range(entry.ranks)),), members, new_group)
@@ -48,18 +48,18 @@ class Connected:
         )
 
     def _build(self, way: str) -> dict[str, tuple[Section, ...]]:
-        """direction -> sections"""
+        """Return direction -> sections."""
         build = self.entry.plain if way == "plain" else self.entry.chosen
         return build(self._permutes, self._members, self._new_group, self._ranks, self.rank, self.device)
 
     def forward(self, **arguments: Any) -> Events:
-        """A generator: it yields Read (answer with a flat contiguous tensor, which stays yours) and Write (take
-        `value`). arguments: as of a group.
+        """Return a generator: it yields Read (answer with a flat contiguous tensor, which stays yours) and Write
+        (take `value`). `arguments`: as for a group.
         """
         return self._events("forward", arguments)
 
     def backward(self, **arguments: Any) -> Events:
-        """The same of the gradients, for a Case that has a backward of its own; arguments: those of the forward."""
+        """Return the same for the gradients of a Case with a backward of its own; `arguments`: the forward's."""
         if "backward" not in self._sections:
             why = {"none": "there is none", "in_backward": "it IS one: call forward() in the backward pass"}
             raise RuntimeError(f"{self.case} has no backward of its own: {why[self.entry.gradient]}")
@@ -72,7 +72,7 @@ class Connected:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """All groups, as `group` gives them; RuntimeError where the calls do not fall into groups."""
+        """All groups; RuntimeError if the calls do not fall into groups."""
         why = self.entry.ungrouped["plain" if self.plain else "chosen"]
         if why:
             plain = "" if self.entry.ungrouped["plain"] else ", or set OVERLAYCCL_PLAIN=1"
@@ -83,13 +83,13 @@ class Connected:
         return self._groups
 
     def group(self, number: int) -> Group:
-        """The group of that number (the layer, where there are layers): call it with a list of tensors."""
+        """Return a group by its number (the layer, in a model of layers): call it with a list of tensors."""
         if number not in range(len(self.groups)):
             raise IndexError(f"{self.case} has groups 0 to {len(self.groups) - 1} (got {number!r})")
         return self.groups[int(number)]
 
     def stamp(self) -> dict[str, Any]:
-        """What runs, what it was proven with, what is here now, and the calls so far, by collective."""
+        """Return what runs, the proven and the present versions, and the calls so far, by collective."""
         here = found(self.device)
         return {
             "case": self.case,
@@ -107,8 +107,11 @@ class Connected:
     def selftest(self, seed: int = 0) -> list[dict[str, Any]]:
         """Run the chosen calls and the plain ones on random inputs (NaN where not valid) and compare, on all ranks.
 
-        Returns what was checked: direction, outputs, largest error (rms over rms) and tolerance.
-        RuntimeError on all ranks, naming rank, port and error, where they differ by more.
+        Returns:
+            Checks: direction, outputs, largest error (rms over rms) and tolerance.
+
+        Raises:
+            RuntimeError: They differ by more. Raised on all ranks, with rank, port and error.
         """
         ways = (self._build("chosen"), self._build("plain"))
         self._tested += [section for way in ways for of in way.values() for section in of]
@@ -120,7 +123,7 @@ class Connected:
             for port, spec in self.entry.outputs[direction].items():
                 count = (
                     0 if spec.saved else self._valid(spec)
-                )  # what is saved may differ: its gradients do not
+                )  # saved outputs may differ: their gradients do not
                 error = _error(got.pop(port)[:count], wanted.pop(port)[:count])
                 mine.append((error, me, port_text(port)))
             error, rank, where = max(everybody_says(max(mine, key=_badness)), key=_badness)
@@ -137,7 +140,7 @@ class Connected:
     def _run(
         self, sections: tuple[Section, ...], direction: str, seed: int, wrong: list[tuple[float, int, str]]
     ) -> dict[Port, torch.Tensor]:
-        """port -> flat output, on the host: a device has room for those of one way. Adds overwritten inputs."""
+        """Return port -> flat output, on the host: a device has room for one way. Report overwritten inputs."""
         specs = self.entry.inputs[direction]
         given = {
             port: self._random(index, spec, seed).to(self.device)
@@ -146,7 +149,7 @@ class Connected:
         written: dict[Port, torch.Tensor] = {}
         with torch.no_grad():
             answer(in_order(sections), dict(given), written)
-        everybody_says(direction)  # where graphs are compiled they run here
+        everybody_says(direction)  # compiled graphs run here
         for index, (port, spec) in enumerate(specs.items()):
             kept = self._random(index, spec, seed)
             if not torch.equal(given.pop(port).cpu().nan_to_num(), kept.nan_to_num()):
@@ -156,10 +159,10 @@ class Connected:
         return {port: written.pop(port).cpu().reshape(-1) for port in list(written)}
 
     def _random(self, index: int, spec: Spec, seed: int) -> torch.Tensor:
-        """This rank's flat values of an input, on the host: graphs must not depend on the rank."""
+        """Return this rank's flat values of an input, on the host: graphs must not depend on the rank."""
         place = 0 if spec.equal else 1 + this_rank()
         random = torch.Generator("cpu").manual_seed((seed * 7919 + index) * 65537 + place)
-        host: dict[str, Any] = {"generator": random, "device": "cpu"}  # whatever a script's default is
+        host: dict[str, Any] = {"generator": random, "device": "cpu"}  # not a script's default
         if spec.dtype is torch.int64 and spec.within is not None:
             drawn = torch.randint(spec.within[0], spec.within[1] + 1, spec.shape, **host)
         else:
@@ -174,7 +177,7 @@ class Connected:
 
 
 def _error(x: torch.Tensor, wanted: torch.Tensor) -> float:
-    """rms error over rms; 0 of nothing."""
+    """Return the rms error over rms; 0 of nothing."""
     if not x.numel():
         return 0.0
     off, size = _rms(x.double() - wanted.double()), _rms(wanted.double())
@@ -187,4 +190,4 @@ def _rms(x: torch.Tensor) -> float:
 
 def _badness(checked: tuple[float, int, str]) -> tuple[bool, float, int]:
     error, rank, _ = checked
-    return (error != error, error, -rank)  # what is no number is worst
+    return (error != error, error, -rank)  # NaN is worst

@@ -1,4 +1,4 @@
-"""A Case of a deployed module as data: who runs it, its ports, its groups, two ways of running it."""
+"""A Case of a deployed module as data: its ranks, ports and groups, and two ways of running it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from torch.nn.parameter import is_lazy
 from overlayccl_core.emit.runtime.events import Port, Section
 
 
-# NamedTuples: a dataclass whose annotations are text needs its module to be in sys.modules while it is made.
+# NamedTuples: a dataclass with annotations as text needs its module in sys.modules while it is made.
 class Spec(NamedTuple):
-    """What a port takes or gives on one rank; equal: the same on all ranks; valid: how many leading elements mean
-    anything, on each rank (None: all). within: smallest and largest value, None: any. saved: an output for the
-    backward alone.
+    """Tensor of a port on one rank. equal: the same on all ranks. valid: number of meaningful leading elements on
+    each rank (None: all). within: smallest and largest value, None: any. saved: an output for the backward alone.
     """
 
     shape: tuple[int, ...]
@@ -28,7 +27,7 @@ class Spec(NamedTuple):
     saved: bool = False
 
     def admits(self, x: Any, device: str) -> bool:
-        """x is a plain tensor of this type on a device of that kind. Its shape is for others to look at."""
+        """Return whether x is a plain tensor of this type on a device of that kind; others look at its shape."""
         return (
             isinstance(x, torch.Tensor)
             and not oddity(x)
@@ -37,7 +36,7 @@ class Spec(NamedTuple):
         )
 
     def unread(self, port: Port, x: Any, device: torch.device, waits: bool) -> str:
-        """Why x is no answer to a Read of the port, or nothing. waits: as of `outside`."""
+        """Return why x is no answer to a Read of the port, or nothing. waits: as of `outside`."""
         size = math.prod(self.shape)
         if self.admits(x, device.type) and x.shape == (size,) and x.is_contiguous() and not x.is_neg():
             outside = self.outside(x, waits)
@@ -46,16 +45,16 @@ class Spec(NamedTuple):
         return f"{port_text(port)} is a flat tensor of {size} {self.dtype} on {device}; got {shown(x)}{lies}"
 
     def same(self, x: torch.Tensor) -> str:
-        """What the ranks compare of ids that all of them have: another text for others."""
+        """Return a digest of ids that must be equal on all ranks, for the ranks to compare; or nothing."""
         if not self.equal or self.dtype is not torch.int64:
             return ""
         return f", with ids {hash(tuple(x.flatten().tolist())) % 2**32:08x}"
 
     def outside(self, x: torch.Tensor, waits: bool) -> str:
-        """What is out of the range that was declared, and the mend, or nothing.
+        """Return the values beyond the declared range, and the mend, or nothing.
 
-        Looked at where no device has to be waited for, and where one may be (waits). A number that stands for
-        nothing (padding) may be -inf beside the range.
+        Looks at values on the CPU; elsewhere only if it may wait for the device (waits). Padding may be -inf beside
+        the range.
         """
         if self.within is None or not (waits or x.device.type == "cpu"):
             return ""
@@ -75,9 +74,10 @@ class Spec(NamedTuple):
 
 
 def oddity(x: torch.Tensor) -> str:
-    """Why calls of a library cannot have a tensor: its elements do not lie in memory of its own, each at its place
-    (sparse, nested, a DTensor, one whose storage was freed), or they would lose its tangent. Empty for a plain one,
-    however it is strided.
+    """Return why calls of a library cannot have a tensor; empty for a plain one, with any strides.
+
+    Its elements do not lie in memory of its own, each at its place (sparse, nested, a DTensor, one with freed
+    storage), or they would lose its tangent.
     """
     of = type(x)
     if of is not torch.Tensor and (
@@ -94,7 +94,7 @@ def oddity(x: torch.Tensor) -> str:
 
 
 def _is_there(x: torch.Tensor) -> bool:
-    """Its storage reaches as far as shape and strides do; of XLA's nobody knows the size."""
+    """Return whether its storage reaches as far as shape and strides do; True on XLA, where the size is unknown."""
     if x.is_xla:
         return True
     reach = x.numel()
@@ -104,7 +104,7 @@ def _is_there(x: torch.Tensor) -> bool:
 
 
 def shown(x: Any) -> str:
-    """What somebody brought: (64, 128) torch.float32 on cpu."""
+    """Describe a given value: (64, 128) torch.float32 on cpu."""
     if not isinstance(x, torch.Tensor):
         return type(x).__name__
     if odd := oddity(x):
@@ -113,13 +113,13 @@ def shown(x: Any) -> str:
 
 
 class Entry(NamedTuple):
-    """A Case: who runs it, its ports by direction, its groups of ports, and two ways of running it.
+    """A Case: its ranks, its ports by direction, its groups of ports, and two ways of running it.
 
-    gradient: `backward` (backward() gives it), `in_backward` (the Case is the backward of an identity: it runs
-    in the backward pass), `none`. groups: (inputs, outputs) of each. tolerance: rms error over rms against the
-    plain calls, by direction. permutes: it has some, chosen or plain. ungrouped: why a way of running it does not
-    fall into groups, by name. chosen, plain: make the sections of each direction. arguments: what it is proven for
-    and tensors do not show, by name: integers of each rank, which a call brings.
+    gradient: `backward` (backward() gives it), `in_backward` (the Case is the backward of an identity: it runs in
+    the backward pass), `none`. groups: (inputs, outputs) of each. tolerance: rms error over rms against the plain
+    calls, by direction. permutes: it has some, chosen or plain. ungrouped: why a way of running it does not fall
+    into groups, by name. chosen, plain: make the sections of each direction. arguments: values it is proven for and
+    tensors do not show: name -> integers of each rank, to be passed with a call.
     """
 
     ranks: int
@@ -137,7 +137,7 @@ class Entry(NamedTuple):
     arguments: dict[str, tuple[tuple[int, ...], ...]]
 
     def what(self) -> str:
-        """Ranks, shapes and types, for messages."""
+        """Describe ranks, shapes and types, for messages."""
         shapes = dict.fromkeys((spec.shape, str(spec.dtype)) for spec in self.inputs["forward"].values())
         shown = [f"{shape} {dtype}" for shape, dtype in list(shapes)[:4]]
         more = ", ..." if len(shapes) > 4 else ""
@@ -146,16 +146,16 @@ class Entry(NamedTuple):
 
 
 def ports(*specs: tuple[Spec, tuple[Port, ...]]) -> dict[Port, Spec]:
-    """port -> Spec, from (Spec, ports) pairs."""
+    """Return port -> Spec, from (Spec, ports) pairs."""
     return {port: spec for spec, names in specs for port in names}
 
 
 def port_text(port: Port) -> str:
-    """partial[0, 3]"""
+    """Return partial[0, 3], for messages."""
     return f"{port[0]}[{', '.join(map(str, port[1:]))}]" if len(port) > 1 else str(port[0])
 
 
 def what_there_is(entries: dict[str, Entry]) -> str:
-    """The Cases of a module, for messages."""
+    """List the Cases of a module, for messages."""
     lines = [f"{case}: {entry.what()}" for case, entry in entries.items()]
     return "It has these Cases, no other shape, type or number of ranks is proven:\n  " + "\n  ".join(lines)

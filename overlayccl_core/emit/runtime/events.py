@@ -1,4 +1,4 @@
-"""The two events of a generator, and how generators are answered."""
+"""The two events of a generator, and how to answer them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Write:
 
 
 def meanwhile() -> None:
-    """Called while a call is in flight: a script that has work of its own to do then sets `MODULE.meanwhile`."""
+    """Called while a call is in flight: a script with other work to do sets `MODULE.meanwhile`."""
 
 
 Port = tuple[int | str, ...]
@@ -39,7 +39,7 @@ class Section:
     """Statements that use no value of another section.
 
     group: the one of its ports, None: of several. calls: of the library each time, by collective. shared: outputs
-    that have no memory of their own, and the input that each is, or None: a part of one, or of another output.
+    without memory of their own -> the identical input, or None: a part of one, or of another output.
     runs: how often it ran to its end.
     """
 
@@ -57,7 +57,7 @@ class Section:
 
 
 def in_order(sections: Iterable[Section]) -> Events:
-    """The events of sections, one behind the other."""
+    """Yield the events of sections, one behind the other."""
     for section in sections:
         yield from section.statements()
         section.runs += 1
@@ -78,7 +78,7 @@ def answer(events: Events, given: dict[Port, torch.Tensor], results: dict[Port, 
 
 
 def calls_of(sections: Iterable[Section]) -> dict[str, int]:
-    """How often the library was called so far, by collective: statements know no branches."""
+    """Count the library's calls so far, by collective: statements have no branches."""
     calls: dict[str, int] = {}
     for section in sections:
         for name, times in section.calls.items():

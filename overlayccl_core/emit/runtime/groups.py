@@ -17,12 +17,12 @@ from overlayccl_core.emit.runtime.given import ENTRIES
 class Group:
     """Inputs that exist together and the outputs made of them: a list of tensors in, a list of tensors out.
 
-    `inputs` and `outputs` are the ports in the order of the lists. All ranks call it, in the same order, with what
-    the Case's `arguments` name. An output lies in memory as the first input of its shape whose index begins with
-    its own, as torch.empty_like has it, and a gradient as its input; others lie row by row. What the forward saves
-    for its backward is given to nobody else; `kept` are the ports that the backward reads beside the cotangents:
-    inputs, and what is saved. `like`: of each output the index of that input, or None. Where the Case runs in the
-    backward pass, inputs are the ports that it writes there, outputs those that it reads, each of them its input.
+    `inputs` and `outputs` are the ports in the order of the lists. All ranks call it, in the same order, with the
+    Case's `arguments`. An output lies in memory (as by torch.empty_like) like the first input of its shape whose
+    index begins with its own; `like`: that input's index, or None. A gradient lies like its input, anything else
+    row by row. Outputs saved for the backward stay inside. `kept`: the ports read by the backward beside the
+    cotangents: inputs, and saved outputs. If the Case runs in the backward pass, `inputs` are the ports it writes
+    there, and `outputs` the ports it reads; each output is its input.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Group:
         self._ways = {"forward": _Way(number, sections["forward"], reads, (*writes, *saved))}
         self.inputs, self.outputs = reads, writes
         is_in_backward = entry.gradient == "in_backward"
-        if is_in_backward:  # it takes what the sums are gradients of
+        if is_in_backward:  # its sums are gradients of its inputs
             self.inputs, self.outputs, taken, given = writes, reads, given, taken
         there = entry.inputs.get("backward", {})
         self.kept = tuple(p for p in (*self.inputs, *saved) if p in there)
@@ -52,7 +52,7 @@ class Group:
         self._gradient, self._device, self._agreement = entry.gradient, device, agreement
         self._specs = [taken[port] for port in self.inputs]
         self._given = [given[port] for port in self.outputs]
-        self.like = [  # for each output the input that it lies beside, if the Case has them alike
+        self.like = [  # for each output the input beside it, if the Case has them alike
             next((i for i, x in enumerate(self.inputs) if taken[x].shape == given[y].shape
                   and _is_beside(*((x, y) if is_in_backward else (y, x)))), None)
             for y in self.outputs
@@ -83,20 +83,20 @@ class Group:
             return self.forward(came)[0]
 
     def forward(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """(the outputs, what the backward reads beside their cotangents)."""
+        """Return (the outputs, the tensors for the backward beside their cotangents)."""
         made = self.run("forward", tensors, [*self._layouts(tensors), *self._saved])
         at = dict(zip((*self.inputs, *self._ways["forward"].writes), (*tensors, *made), strict=True))
         return made[: len(self.outputs)], [at[port] for port in self.kept]
 
     def _layouts(self, tensors: Sequence[torch.Tensor]) -> list[_Layout]:
-        """Of the outputs, given the inputs."""
+        """Return the outputs' layouts, given the inputs."""
         pairs = zip(self.like, self._given, strict=True)
         return [_Layout(spec.shape) if like is None else _layout(tensors[like]) for like, spec in pairs]
 
     def run(
         self, direction: str, tensors: Sequence[torch.Tensor], layouts: Sequence[_Layout]
     ) -> list[torch.Tensor]:
-        """The calls themselves, where autograd does not look.
+        """Run the calls, unseen by autograd.
 
         Each result can be changed in place: no memory of an input's or another's, a version of its own.
         """
@@ -107,9 +107,9 @@ class Group:
     def gradients(
         self, direction: str, cotangents: Sequence[torch.Tensor], layouts: Sequence[_Layout]
     ) -> list[torch.Tensor]:
-        """`run` in a backward pass: from cotangents of the outputs to those of the inputs.
+        """Run the calls in a backward pass: from cotangents of the outputs to those of the inputs.
 
-        A cotangent that comes back is itself: autograd copies it where two leaves would share it.
+        A cotangent may come back as itself: autograd copies it if two leaves would share it.
         """
         way, doing = self._ways[direction], f"the backward of {self._name}"
         odd = () if way.is_identity else [i for i, x in enumerate(cotangents) if oddity(x)]
@@ -126,7 +126,7 @@ class Group:
         return back
 
     def _answered(self, way: _Way, tensors: Sequence[torch.Tensor]) -> dict[Port, torch.Tensor]:
-        given = {  # a library reads memory as it lies, without the sign that is still to come
+        given = {  # a library reads memory as it lies, without a pending negation
             port: x.resolve_neg().contiguous().view(-1) for port, x in zip(way.reads, tensors, strict=True)
         }
         results: dict[Port, torch.Tensor] = {}
@@ -136,7 +136,7 @@ class Group:
         return results
 
     def _wrong(self, tensors: Sequence[Any]) -> str:
-        """Why a list does not fit, or nothing; a port of one axis takes any shape of as many elements."""
+        """Return why a list does not fit, or nothing; a port of one axis takes any shape of as many elements."""
         unfit = [
             place for place, (x, spec) in enumerate(zip(tensors, self._specs, strict=False))
             if not self._fits(x, spec)
@@ -162,7 +162,7 @@ class Group:
         )
 
     def _misfit(self, tensors: Sequence[Any], unfit: Sequence[int]) -> str:
-        """Which tensor does not fit, and what it is."""
+        """Describe the first tensor that does not fit or is missing."""
         if not unfit:
             missing = self.inputs[len(tensors) :]
             return f": {port_text(missing[0])} is not there" if missing else ""
@@ -175,9 +175,9 @@ class Group:
 
 
 class _Way:
-    """One direction of a group: the ports that it reads and writes, and what runs between them.
+    """One direction of a group: the ports it reads and writes, and the sections between them.
 
-    shared: ports whose memory is not their own. same: port -> the index of the input that it is.
+    shared: ports without memory of their own. same: port -> the index of the identical input.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class _Way:
 
 
 class _Through(torch.autograd.Function):
-    """forward and backward of a group."""
+    """Forward and backward of a group."""
 
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -210,7 +210,7 @@ class _Through(torch.autograd.Function):
 
 
 class _InBackward(torch.autograd.Function):
-    """The identity; what the group computes is done to the gradients."""
+    """The identity; the group runs on the gradients."""
 
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -224,7 +224,7 @@ class _InBackward(torch.autograd.Function):
 
 
 def _refuse_second_derivative(group: Group) -> None:
-    """Nothing records what a backward does: in a graph of gradients its part would be 0."""
+    """Raise if this backward pass is recorded: nothing records a group's part, it would be 0."""
     if torch.is_grad_enabled():
         raise RuntimeError(
             f"{group.case} has first derivatives only, and this backward pass records a graph of its own "
@@ -241,21 +241,21 @@ class _Layout(NamedTuple):
 
 
 def _layout(x: torch.Tensor) -> _Layout:
-    """As torch.empty_like has it."""
+    """Return the layout of torch.empty_like."""
     if x.is_contiguous():
         return _Layout(x.shape, x.stride())
     return _Layout(x.shape, torch.empty_like(x, device="meta").stride(), False)
 
 
 def _own(value: torch.Tensor, is_shared: bool, like: _Layout) -> torch.Tensor:
-    """A value that can be changed in place, and its changes are counted for itself."""
+    """Return a value that can be changed in place, with a count of changes of its own."""
     x = value.view(like.shape)
     if like.strides is not None and like.strides != x.stride():
         if not like.in_rows:
             return torch.empty_strided(like.shape, like.strides, dtype=x.dtype, device=x.device).copy_(x)
         x = value.as_strided(like.shape, like.strides)  # axes of one element have strides of their own
     # `.data` and not `.detach()`: parts of one buffer would count changes together, and autograd would take a
-    # change of one for a change of what it keeps of another.
+    # change of one for a change of another that it keeps.
     return x.clone() if is_shared else x.data
 
 
@@ -264,7 +264,7 @@ def _flows(tensors: Iterable[Any]) -> bool:
 
 
 def _is_beside(whole: Port, part: Port) -> bool:
-    """The index of a whole begins that of its parts: total[m, l] is beside partial[m, l] and partial[m, l, 0]."""
+    """Return whether a whole's index begins a part's: total[m, l] is beside partial[m, l] and partial[m, l, 0]."""
     return part[1 : len(whole)] == whole[1:]
 
 

@@ -1,4 +1,4 @@
-"""The library and the versions that a deployed module was proven with, against those that are here."""
+"""The proven library and versions of a deployed module, against those here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _warned = False
 
 
 def check_versions(versions: dict[str, str], strict: bool) -> None:
-    """Warn once, or raise where `strict`, if something is not what the module was proven with."""
+    """Warn once, or raise if `strict`, if versions here are not the proven ones."""
     global _warned
     differ = differences(versions)
     if not differ:
@@ -28,5 +28,5 @@ def check_versions(versions: dict[str, str], strict: bool) -> None:
 
 
 def differences(versions: dict[str, str]) -> list[str]:
-    """What is not as it was proven, by name."""
+    """Return the names with another version than the proven one."""
     return [name for name, version in PROVEN.items() if versions.get(name) != version]

@@ -9,7 +9,7 @@ from overlayccl_core.configuration.profile import Profile
 
 
 def refuses(deployment: Deployment) -> str:
-    """Ranks of several nodes cannot all start here."""
+    """Refuse several nodes: their ranks cannot all start here."""
     if deployment.nodes == 1:
         return ""
     return (
@@ -21,27 +21,27 @@ def refuses(deployment: Deployment) -> str:
 
 
 def refuses_here(_deployment: Deployment) -> str:
-    """Here is here."""
+    """Refuse no process of this host."""
     return ""
 
 
 def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
-    """All of this host."""
+    """Return nothing: a job gets all of this host."""
     return {}
 
 
 def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
-    """There are no nodes besides this host."""
+    """Return no rows: this host is the only node."""
     return []
 
 
 def address(deployment: Deployment) -> str:
-    """Nobody has to find this host."""
+    """Raise ValueError: no agent has to find this host."""
     raise ValueError(refuses(deployment))
 
 
 def start(
     deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
 ) -> "subprocess.Popen[bytes]":
-    """It has no agents."""
+    """Raise ValueError: there are no agents."""
     raise ValueError(f"{refuses(deployment)} ({towards}, {len(environment)} variables, {printed})")

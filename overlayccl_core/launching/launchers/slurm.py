@@ -1,4 +1,4 @@
-"""Slurm: one agent a node of the job that this process is in."""
+"""Slurm: one agent on each node of this process's job."""
 
 import json
 import os
@@ -22,16 +22,14 @@ from overlayccl_core.launching.launcher import agent
 JOB = "SLURM_JOB_ID"
 OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")
 NODE_DOCTOR = "overlayccl_core.backends.node_doctor"
-ANSWER_S = (
-    2100.0  # in which a job that looks at a node has ended: ParallelCluster gives nodes 30 minutes to come up
-)
+ANSWER_S = 2100.0  # for a job to look at a node: ParallelCluster gives nodes 30 minutes to come up
 QUICK_S = 20.0
-GONE = ("down", "drain", "fail", "maint", "unk")  # what the states of nodes begin with on which no job starts
+GONE = ("down", "drain", "fail", "maint", "unk")  # prefixes of node states in which no job starts
 Rows = list[dict[str, Any]]
 
 
 def refuses(deployment: Deployment) -> str:
-    """Slurm's commands are needed, and inside a job of its own nothing else."""
+    """Refuse a host without Slurm's commands."""
     missing = [command for command in ("sbatch", "srun", "squeue") if shutil.which(command) is None]
     if not missing:
         return ""
@@ -44,7 +42,7 @@ def refuses(deployment: Deployment) -> str:
 
 
 def refuses_here(deployment: Deployment) -> str:
-    """Ranks start inside of a job, on its nodes."""
+    """Refuse a process outside of a job: ranks start on the job's nodes."""
     if JOB in os.environ:
         return ""
     return (
@@ -54,7 +52,7 @@ def refuses_here(deployment: Deployment) -> str:
 
 
 def job_resources(deployment: Deployment) -> Mapping[str, int | str]:
-    """A job with a launcher on each node, alone there."""
+    """Ask for whole nodes, with one task on each."""
     nodes, cores = deployment.nodes, {"threads": deployment.ranks_per_node}
     if nodes == 1:
         return {**cores, "nodes": 1, "tasks": 1, "slurm_extra": "--exclusive"}
@@ -63,7 +61,7 @@ def job_resources(deployment: Deployment) -> Mapping[str, int | str]:
 
 
 def doctor(deployment: Deployment, profile: Profile | None) -> Rows:
-    """The controller, the partition and its nodes; then one short job, which tells of a node."""
+    """Check the controller, the partition and its nodes; then look at a node by a short job."""
     if refuses(deployment):
         return []
     controller = _said(["scontrol", "ping"])
@@ -83,7 +81,7 @@ def doctor(deployment: Deployment, profile: Profile | None) -> Rows:
 
 
 def _partition(deployment: Deployment, profile: Profile | None) -> dict[str, Any]:
-    """Whether it has as many nodes as the deployment."""
+    """Check for as many usable nodes as the deployment has."""
     name = profile.partition if profile else ""
     lines = _said(["sinfo", "-h", "-o", "%P|%D|%t", *(["-p", name] if name else [])]).splitlines()
     told = [line.split("|") for line in lines if line.count("|") == 2]
@@ -103,7 +101,7 @@ def _partition(deployment: Deployment, profile: Profile | None) -> dict[str, Any
 
 
 def _node(deployment: Deployment, profile: Profile | None) -> Rows:
-    """What a node says of itself; a node that does not see this folder says nothing."""
+    """Return the checks of a node, by a short job; a node that does not see this folder prints none."""
     where = [f"--partition={profile.partition}"] if profile and profile.partition else []
     where += [f"--account={profile.account}"] if profile and profile.account else []
     file = Path("config/deployments", f"{deployment.name}.yaml")
@@ -132,7 +130,7 @@ def _node(deployment: Deployment, profile: Profile | None) -> Rows:
 
 
 def _said(command: list[str]) -> str:
-    """What a command prints; nothing where it fails."""
+    """Return a command's output; empty if it cannot run or is too slow."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=QUICK_S).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -140,7 +138,7 @@ def _said(command: list[str]) -> str:
 
 
 def address(deployment: Deployment) -> str:
-    """From which this host reaches the last node of its job; its first may be this host."""
+    """Return this host's address towards the last node of its job; the first may be this host."""
     job = os.environ.get(JOB, "")
     nodes = _said(["squeue", "--noheader", f"--jobs={job}", "--format=%N"]).strip()
     told = re.findall(
@@ -162,7 +160,7 @@ def address(deployment: Deployment) -> str:
 def start(
     deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
 ) -> "subprocess.Popen[bytes]":
-    """`srun` with a task a node, which may use all that the job has there, whatever step this process is in."""
+    """Run `srun` with one task per node, with all of the job's resources there, from within any step."""
     nodes = str(deployment.nodes)
     return subprocess.Popen(
         [
@@ -179,8 +177,7 @@ def start(
 
 
 def _without_steps(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what Slurm says of the step that this process is in: `srun` takes its CPUs, tasks and binding from
-    there, unless it is told otherwise."""
+    """Drop Slurm's variables of this step: `srun` would take CPUs, tasks and binding from them by default."""
     return {
         name: value
         for name, value in environment.items()

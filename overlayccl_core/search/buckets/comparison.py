@@ -1,4 +1,4 @@
-"""The best buckets for some gradients on a deployment, beside the rules that people use."""
+"""The best buckets for some gradients on a deployment, beside the common rules."""
 
 import json
 from collections.abc import Sequence
@@ -21,8 +21,11 @@ DDP_DEFAULT = "DDP's default"
 class Comparison:
     """Plans for the same gradients, in the order of readiness.
 
-    ddp: DistributedDataParallel's default; capped: the best equal cap, which is `bucket_cap_mb`; knobbed: the
-    best `knob` of the rule merge. bucket_cap_mb_list: that makes torch's rule give the best buckets.
+    Attributes:
+        ddp: DistributedDataParallel's default.
+        capped, bucket_cap_mb: The best equal cap.
+        knobbed, knob: The best knob of the rule merge.
+        bucket_cap_mb_list: Makes torch's rule give the best buckets.
     """
 
     gradients: tuple[Gradient, ...]
@@ -43,23 +46,27 @@ class Comparison:
 
     @property
     def advice(self) -> Plan:
-        """The plainest of DDP's default, an equal cap and the best buckets that the model cannot tell from these.
+        """The plainest plan among those equal to the best for the model: DDP's default, an equal cap, the best.
 
-        It tells two plans apart where their 10% to 90% ranges do not meet: below that a difference is no advice.
+        Plans differ if their 10% to 90% ranges do not meet; smaller differences are no advice.
         """
         plainest = (plan for plan in (self.ddp, self.capped) if plan.low_us <= self.best.high_us)
         return next(plainest, self.best)
 
     @property
     def last_ready_us(self) -> float:
-        """When the last gradient is ready."""
+        """The ready time of the last gradient."""
         return self.gradients[-1].ready_us
 
 
 def compared(gradients: Sequence[Gradient], theta: Theta, **place: Any) -> Comparison:
-    """The comparison by a deployment's prices. place: ranks, ranks_per_node and dtype, as of `bucket_costs`.
+    """Compare plans by a deployment's prices.
 
-    ValueError for no gradients, for those not in order, and where the prices of buckets are no line.
+    Args:
+        place: ranks, ranks_per_node and dtype, as in `bucket_costs`.
+
+    Raises:
+        ValueError: No gradients, gradients out of order, or prices of buckets off the line.
     """
     costs = bucket_costs(theta, **place)
     best = plans.planned("best", gradients, plans.best(gradients, costs), costs)
@@ -83,7 +90,7 @@ def compared(gradients: Sequence[Gradient], theta: Theta, **place: Any) -> Compa
 
 
 def largest_probed_bytes(probes: pl.DataFrame, ranks: int) -> int | None:
-    """The largest all_reduce over all ranks that was measured; None if none was. probes: the table of it."""
+    """Return the largest measured all_reduce over all ranks; None if there is none. probes: the table."""
     sizes = []
     for text in probes.filter(role="structured")["program_json"].unique():
         program = json.loads(text)  # as data: to build Programs of all probes would take seconds

@@ -1,9 +1,9 @@
-"""What an all_reduce of one bucket costs: the price of real Programs, as a function of its bytes.
+"""The cost of an all_reduce of one bucket: prices of real Programs as a function of its bytes.
 
-Every feature of a Program that packs k tensors, reduces them and takes the mean is a count, proportional to the
-bytes, or proportional to those beyond what caches hold. So its price is a line with one bend, once for a bucket
-of one tensor (nothing is packed) and once for more. Both are drawn through priced Programs; `check` compares
-them with the price of the Program of any bucket.
+A bucket's Program packs k tensors, reduces them and takes the mean. Each of its features is a count, proportional
+to the bytes, or proportional to the bytes beyond the caches. So its price is a line with one bend, once for
+buckets of one tensor (without packing) and once for more. Both are drawn through priced Programs; `check` compares
+them with the price of any bucket's Program.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What a bucket of some bytes costs; each beyond CACHED_BYTES costs `uncached_us_per_byte` more."""
+    """The cost of a bucket by its bytes; each beyond CACHED_BYTES costs `uncached_us_per_byte` more."""
 
     fixed_us: float
     us_per_byte: float
     uncached_us_per_byte: float = 0.0
 
     def us(self, size: Floats | float) -> Floats:
-        """Of a bucket, or of many."""
+        """Return the cost of a bucket, or of many."""
         uncached = np.maximum(np.asarray(size) - CACHED_BYTES, 0.0)
         us: Floats = self.fixed_us + size * self.us_per_byte + uncached * self.uncached_us_per_byte
         return us
@@ -47,7 +47,9 @@ class Line:
 class BucketCosts:
     """Costs of buckets on a deployment: alone (one tensor) and packed (more).
 
-    launch_us: of the module's call, once whatever the buckets. low, high: factors of the 10% to 90% range.
+    Attributes:
+        launch_us: The module's call, once for all buckets.
+        low, high: Factors of the 10% to 90% range.
     """
 
     alone: Line
@@ -62,18 +64,18 @@ class BucketCosts:
                 raise ValueError(f"a bucket costs at least nothing (got {line}): fit theta again")
 
     def us(self, size: int, tensors: int) -> float:
-        """One bucket of `size` bytes."""
+        """Return the cost of one bucket of `size` bytes."""
         return float((self.alone if tensors == 1 else self.packed).us(size))
 
     def ending_at(self, before: Floats, last: int) -> Floats:
-        """[last]: costs of the buckets of tensors i..last-1 for every i; before[i]: bytes before tensor i."""
+        """Return [last]: costs of the buckets of tensors i..last-1 for every i; before[i]: bytes before i."""
         costs = self.packed.us(before[last] - before[:last])
         costs[-1] = self.us(int(before[last] - before[last - 1]), 1)
         return costs
 
 
 def bucket_costs(theta: Theta, *, ranks: int, ranks_per_node: int, dtype: DType) -> BucketCosts:
-    """The costs that theta gives. ValueError naming what the probes of the deployment did not tell."""
+    """Return the costs by theta. ValueError names coefficients missing from the deployment's probes."""
 
     def price(elements: int, tensors: int) -> tuple[float, float]:
         return _priced(_program([elements // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
@@ -101,7 +103,7 @@ def check(
     ranks_per_node: int,
     dtype: DType,
 ) -> None:
-    """ValueError if a bucket's cost is not the price of its Program; buckets: bytes of the tensors of each."""
+    """Raise ValueError if a bucket's cost is not its Program's price. buckets: bytes of each one's tensors."""
     for sizes in buckets:
         program = _program([size // dtype.bytes for size in sizes], ranks, ranks_per_node, dtype)
         us, _ = _priced(program, theta)
@@ -114,7 +116,7 @@ def check(
 
 
 def _program(sizes: Sequence[int], ranks: int, ranks_per_node: int, dtype: DType) -> Program:
-    """One buffer of some tensors (elements of each), reduced and averaged: what practitioners write by hand."""
+    """Reduce and average some tensors (elements of each) in one buffer, as practitioners do by hand."""
     entry: dict[str, Any] = {"sizes": list(sizes)}
     case = catalog.case(PROBLEM, entry, ranks=ranks, ranks_per_node=ranks_per_node, dtype=dtype.value)
     one_buffer = read_library(catalog.library_source(PROBLEM)).listed.hand_bundled
@@ -122,7 +124,7 @@ def _program(sizes: Sequence[int], ranks: int, ranks_per_node: int, dtype: DType
 
 
 def _priced(program: Program, theta: Theta) -> tuple[float, float]:
-    """(us without the launch of a call, us of the launch)."""
+    """Return (us without the launch of a call, us of the launch)."""
     price = price_features(features(program), theta)
     if price.us is None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Gradients as people list them: names, sizes and the times at which they are ready, read from a file.
+"""Gradients as people list them: names, sizes and ready times, read from a file.
 
 Accepted: .json, .csv (with a header), .parquet, and anything else as text of two words a line.
 """
@@ -19,7 +19,7 @@ from overlayccl_core.configuration.sizes import in_bytes
 from overlayccl_core.program.kinds import DType
 
 Row = dict[str, Any]
-EITHER = "shape or bytes"  # what a file without columns gives: told apart by how it is written
+EITHER = "shape or bytes"  # the value in a file without columns; its form tells the two apart
 ACCEPTED = (
     "accepted are .json ({name: [rows, columns]} or {name: bytes}), .csv and .parquet (columns tensor, and "
     "shape or bytes, and ready_ms if known), and text with a name and a shape or a size on each line "
@@ -51,10 +51,13 @@ class Gradient:
 
 
 def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float]) -> tuple[Gradient, ...]:
-    """The gradients as they become ready; those ready at once in the reverse of the order of `sizes`.
+    """Sort gradients by readiness; those ready at once go in the reverse of the order of `sizes`.
 
-    sizes: bytes by name, in the order of the forward pass; a tensor of no bytes has no gradient. ValueError where
-    the names are not the same.
+    Args:
+        sizes: Bytes by name, in the order of the forward pass; a tensor of no bytes has no gradient.
+
+    Raises:
+        ValueError: The names differ.
     """
     for missing, where in (
         (sizes.keys() - ready_us.keys(), "ready times"),
@@ -74,14 +77,19 @@ def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float
 
 
 def all_at_once(sizes: Mapping[str, int]) -> dict[str, float]:
-    """Every gradient is there from the start: [name] -> 0."""
+    """Return [name] -> 0: every gradient is ready from the start."""
     return dict.fromkeys(sizes, 0.0)
 
 
 def spread_by_bytes(sizes: Mapping[str, int], backward_us: float) -> dict[str, float]:
-    """[name] -> when it is ready: the last tensor first, each after a part of the backward pass like its part
-    of the bytes. The work of a matrix is proportional to its elements, so this is a transformer's backward pass
-    but for its attention. ValueError for a time that is none."""
+    """Return [name] -> ready time: last tensor first, each after its share by bytes of the backward pass.
+
+    The work of a matrix is proportional to its elements, so this is a transformer's backward pass except
+    attention.
+
+    Raises:
+        ValueError: The pass takes no finite time above 0.
+    """
     if not 0 < backward_us < float("inf"):
         raise ValueError(f"the backward pass must take a time above 0 (got {backward_us / 1e3:g} ms)")
     total, done = sum(sizes.values()), 0
@@ -93,10 +101,15 @@ def spread_by_bytes(sizes: Mapping[str, int], backward_us: float) -> dict[str, f
 
 
 def read_sizes(path: str | Path, dtype: DType) -> tuple[dict[str, int], dict[str, float] | None]:
-    """(bytes by name in the order of the file, ready_us by name if the file has a column ready_ms).
+    """Return (bytes by name in the order of the file, ready_us by name if the file has a column ready_ms).
 
     A scalar has one element; a tensor with an axis of 0 has none, and so 0 bytes.
-    dtype: of the elements where shapes are given. ValueError: the file, what is wrong, and what is accepted.
+
+    Args:
+        dtype: Of the elements, for shapes.
+
+    Raises:
+        ValueError: The message has the file, the fault and the accepted forms.
     """
     file = Path(path)
     rows = _rows(file, EITHER, ACCEPTED)
@@ -114,7 +127,7 @@ def read_sizes(path: str | Path, dtype: DType) -> tuple[dict[str, int], dict[str
 
 
 def read_ready(path: str | Path) -> dict[str, float]:
-    """ready_us by name. ValueError: the file, what is wrong, and what is accepted."""
+    """Return ready_us by name. ValueError: the file, the fault and the accepted forms."""
     file = Path(path)
     rows = _rows(file, "ready_ms", ACCEPTED_READY)
     names = _names(file, rows, ACCEPTED_READY)
@@ -122,7 +135,7 @@ def read_ready(path: str | Path) -> dict[str, float]:
 
 
 def _rows(file: Path, wanted: str, accepted: str) -> list[Row]:
-    """Rows with `tensor` and other columns; a pair of name and value becomes tensor and `wanted`."""
+    """Return rows with `tensor` and other columns; a pair of name and value becomes tensor and `wanted`."""
     if not file.exists():
         raise ValueError(f"{file}: there is no such file; {accepted}")
     try:
@@ -209,7 +222,7 @@ def _names(file: Path, rows: Sequence[Row], accepted: str) -> list[str]:
 
 
 def _bytes(file: Path, row: Row, shapes: bool, dtype: DType) -> int:
-    """Bytes of one row; shapes: the file has shapes, so that a bare number may be one that was meant so."""
+    """Return the bytes of one row. shapes: the file has shapes, so a bare number may be meant as one."""
     name = row["tensor"]
     for column in (EITHER, "bytes", "shape"):
         size = row.get(column)

@@ -1,8 +1,8 @@
-"""Which gradients to reduce together: exact dynamic programming over buckets in the order of readiness.
+"""Plans of gradient buckets: exact dynamic programming over buckets in the order of readiness.
 
 One link: a bucket starts when its last gradient is ready and the bucket before it is through,
 `end(b) = max(ready(b), end(b - 1)) + cost(b)`. `end` never falls when an earlier end rises, so the best end of
-every prefix is enough to know: O(T^2) for T tensors. Beside the best, the rules that people use.
+every prefix is enough to know: O(T^2) for T tensors. Beside the best plan: the common rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,16 +20,16 @@ from overlayccl_core.search.buckets.gradients import Gradient
 
 # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES and DistributedDataParallel's bucket_cap_mb (torch 2.13).
 DDP_FIRST_BYTES, DDP_CAP_BYTES = MIB, 25 * MIB
-CAPS = 60  # equal caps that are tried, log-spaced between the smallest tensor and all of them
-SAME = 1e-9  # relative: an end that is no later
+CAPS = 60  # equal caps to try, log-spaced between the smallest tensor and all of them
+SAME = 1e-9  # relative: ends closer than this are equal
 SHOWN = 1e-3  # relative: a smaller difference shows in no figure
 Bounds = tuple[int, ...]
-"""Where buckets end: [k] tensors before the end of bucket k, the last one being all of them."""
+"""Ends of buckets: [k] tensors before the end of bucket k, the last one being all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """Gradients that are reduced in one buffer; times since the backward pass began."""
+    """Gradients reduced in one buffer; times since the backward pass began."""
 
     tensors: tuple[str, ...]
     bytes: int
@@ -40,7 +40,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Buckets in order, and when the last one is through: predicted, and the 10% to 90% range of it."""
+    """Buckets in order, and the end of the last one: its prediction and 10% to 90% range."""
 
     name: str
     buckets: tuple[Bucket, ...]
@@ -49,12 +49,12 @@ class Plan:
 
     @property
     def end_us(self) -> float:
-        """When all gradients are reduced."""
+        """The time at which all gradients are reduced."""
         return self.buckets[-1].end_us
 
 
 def best(gradients: Sequence[Gradient], costs: BucketCosts) -> Bounds:
-    """The buckets that end first; of those that end as early, as few as there can be. ValueError for none."""
+    """Return the buckets with the earliest end, the fewest of equals. ValueError: no gradients, or not in order."""
     if not gradients:
         raise ValueError("buckets need at least one gradient (got none)")
     ready = np.array([g.ready_us for g in gradients])
@@ -72,7 +72,7 @@ def best(gradients: Sequence[Gradient], costs: BucketCosts) -> Bounds:
 
 
 def _fewest(ready: Floats, before: Floats, costs: BucketCosts, deadline: float, most: int) -> Bounds:
-    """As few buckets as end by the deadline; `most` of them do."""
+    """Return the fewest buckets with an end by the deadline, at most `most`."""
     T = len(ready)
     layer = np.full(T + 1, np.inf)
     layer[0] = costs.launch_us
@@ -92,7 +92,7 @@ def _fewest(ready: Floats, before: Floats, costs: BucketCosts, deadline: float, 
 
 
 def _traced(previous: Sequence[NDArray[np.int64]], tensors: int) -> Bounds:
-    """From the end back to the start; with one table it serves for every bucket."""
+    """Trace bounds from the end to the start; a single table serves for every bucket."""
     bounds: list[int] = []
     at = tensors
     while at:
@@ -102,7 +102,7 @@ def _traced(previous: Sequence[NDArray[np.int64]], tensors: int) -> Bounds:
 
 
 def planned(name: str, gradients: Sequence[Gradient], bounds: Bounds, costs: BucketCosts) -> Plan:
-    """What becomes of some buckets."""
+    """Return the plan of some buckets."""
     buckets = tuple(_simulated(gradients, bounds, costs, 1.0))
     low, high = (
         list(_simulated(gradients, bounds, costs, factor))[-1].end_us for factor in (costs.low, costs.high)
@@ -130,9 +130,9 @@ def _simulated(
 
 
 def saved_us(before: Plan, after: Plan) -> tuple[float, float, float]:
-    """(us by which `after` ends earlier, least, most) over the 10% to 90% range, whose factor is the same for both.
+    """Return (us by which `after` ends earlier, least, most) over the 10% to 90% range, one factor for both.
 
-    What is saved need not grow with the prices: calls that are dearer hide less.
+    Savings need not grow with the prices: dearer calls hide less.
     """
     savings = (
         before.end_us - after.end_us,
@@ -143,19 +143,21 @@ def saved_us(before: Plan, after: Plan) -> tuple[float, float, float]:
 
 
 def one_buffer(gradients: Sequence[Gradient]) -> Bounds:
-    """All in one."""
+    """Put all in one bucket."""
     return (len(gradients),)
 
 
 def one_by_one(gradients: Sequence[Gradient]) -> Bounds:
-    """Each tensor alone."""
+    """Put each tensor in a bucket of its own."""
     return tuple(range(1, len(gradients) + 1))
 
 
 def ddp(gradients: Sequence[Gradient], caps_bytes: Sequence[int]) -> Bounds:
-    """torch's compute_bucket_assignment_by_size (reducer.cpp): a bucket is closed by the tensor that reaches its
-    cap, so it may be larger; the last cap holds for all further buckets. DistributedDataParallel applies it to
-    the gradients in the order of their readiness, from the second step on."""
+    """Apply torch's compute_bucket_assignment_by_size (reducer.cpp).
+
+    The tensor that reaches a bucket's cap closes it, so it may be larger; the last cap holds for all further
+    buckets. DistributedDataParallel uses this in the order of readiness, from the second step on.
+    """
     bounds, filled, caps = [], 0, list(caps_bytes)
     for at, g in enumerate(gradients, 1):
         filled += g.bytes
@@ -167,7 +169,7 @@ def ddp(gradients: Sequence[Gradient], caps_bytes: Sequence[int]) -> Bounds:
 
 
 def at_most(gradients: Sequence[Gradient], limit_bytes: Fraction) -> Bounds:
-    """Cut where the next tensor would exceed the limit; a larger one is alone (so do known ways and `merge`)."""
+    """Cut before a tensor exceeds the limit; a larger one is alone (as in known ways and `merge`)."""
     bounds, filled = [], 0
     for at, g in enumerate(gradients):
         if at and filled + g.bytes > limit_bytes:
@@ -178,7 +180,7 @@ def at_most(gradients: Sequence[Gradient], limit_bytes: Fraction) -> Bounds:
 
 
 def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
-    """(bucket_cap_mb, its plan): the equal cap that ends first under torch's rule, the largest of those (SHOWN)."""
+    """Return (bucket_cap_mb, its plan): by torch's rule, the largest equal cap with the earliest end (SHOWN)."""
     smallest, total = min(g.bytes for g in gradients), sum(g.bytes for g in gradients)
     ladder = {figures(cap / MIB).replace(",", "") for cap in np.geomspace(smallest, total, CAPS)} | {"25"}
     plans = {
@@ -191,7 +193,7 @@ def best_cap(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Pl
 
 
 def best_knob(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, Plan]:
-    """(knob of the rule `merge`, its plan): the one that ends first."""
+    """Return (knob of the rule `merge`, its plan) with the earliest end."""
     total = sum(g.bytes for g in gradients)
     plans = {
         knob: planned(f"merge {knob}", gradients, at_most(gradients, joining.cap_bytes(knob, total)), costs)
@@ -201,14 +203,16 @@ def best_knob(gradients: Sequence[Gradient], costs: BucketCosts) -> tuple[str, P
 
 
 def cap_list(gradients: Sequence[Gradient], plan: Plan) -> tuple[str, ...]:
-    """bucket_cap_mb_list that makes torch's rule give these very buckets: of each, the shortest number of MiB that
-    only its last tensor reaches."""
+    """Return the bucket_cap_mb_list that makes torch's rule give these very buckets.
+
+    Each cap is the shortest number of MiB reached by the bucket's last tensor only.
+    """
     sizes = {g.name: g.bytes for g in gradients}
     return tuple(_shortest(b.bytes - sizes[b.tensors[-1]], b.bytes) for b in plan.buckets)
 
 
 def _shortest(above: int, up_to: int) -> str:
-    """The shortest decimal number of MiB whose bytes, cut to an integer, lie in (above, up_to]."""
+    """Return the shortest decimal number of MiB with bytes, cut to an integer, in (above, up_to]."""
     for digits in range(1, 20):
         text = f"{np.floor(up_to / MIB * 10**digits) / 10**digits:.{digits}f}"
         if above < int(float(text) * MIB) <= up_to:
@@ -217,5 +221,5 @@ def _shortest(above: int, up_to: int) -> str:
 
 
 def _bytes_before(gradients: Sequence[Gradient]) -> Floats:
-    """[T + 1]"""
+    """Return the bytes before each tensor: [T + 1]."""
     return np.concatenate([[0.0], np.cumsum([float(g.bytes) for g in gradients])])

@@ -1,4 +1,4 @@
-"""claude: the model of that name proposes (asking/claude.py says what it needs)."""
+"""claude: Claude proposes (asking/claude.py has its requirements)."""
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ class Search(asked.Search):
 
 
 def language_model(search: Search) -> Claude:
-    """Who answers."""
+    """Return the model."""
     return Claude(search.claude)
 
 
@@ -22,5 +22,5 @@ desk, proposer = asked.desk, asked.Asked
 
 
 def check(search: Search) -> None:
-    """ValueError where it cannot be asked: no package, no key."""
+    """Raise ValueError if it cannot be asked: no package, no key."""
     language_model(search).check()

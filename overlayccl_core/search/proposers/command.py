@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 from overlayccl_core.asking.command import Command
 from overlayccl_core.search import asked
 
-SCRIPTS = (".py", ".sh")  # how a word ends that is a file; with a / in it, it may be the name of a model
-PATHS = ("/", "./", "../")  # how one begins that is a file, or a folder
+SCRIPTS = (".py", ".sh")  # endings of files; a word with / inside may be a model's name
+PATHS = ("/", "./", "../")  # beginnings of files and folders
 
 
 class Search(asked.Search):
@@ -32,7 +32,7 @@ class Search(asked.Search):
 
 
 def language_model(search: Search) -> Command:
-    """Who answers."""
+    """Return the model."""
     return Command(shlex.split(search.command), search.command_seconds)
 
 
@@ -40,7 +40,7 @@ desk, proposer = asked.desk, asked.Asked
 
 
 def check(search: Search) -> None:
-    """ValueError where there is no such program, or a file that it is given is not there."""
+    """Raise ValueError if the program, or a file among its arguments, does not exist."""
     program, *arguments = shlex.split(search.command)
     if shutil.which(program) is None:
         raise ValueError(f"command: there is no program {program!r} here: give its path, or install it")

@@ -1,8 +1,8 @@
 """Evolutionary search: the cheapest Programs of the cheapest families breed.
 
-A child is a mutation, one rule step at a parent, or a crossover: the end of one parent's recipe at the other. A
-step names a rule, a class of sites and a knob, nothing of the Program that it was first taken at, so it may be
-tried at any; where there is no such class it does not apply, which costs no evaluation.
+A child is a mutation (one rule step at a parent) or a crossover (the end of one parent's recipe at the other). A
+step names a rule, a class of sites and a knob, but no Program, so it may be tried at any. If the class is missing
+there, the step does not apply and costs no evaluation.
 """
 
 from collections.abc import Sequence
@@ -37,9 +37,9 @@ class Search(DrawnSearch):
 class Evolutionary:
     """One child a round.
 
-    The population is the cheapest Program of each of the cheapest families, then what else is cheap; a Program at
-    which no mutation is left makes room for the next. No child is bred twice. It ends when its evaluations are
-    spent, or nobody has a mutation left.
+    The population is the cheapest Program of each of the cheapest families, then other cheap ones; a Program
+    without mutations left makes room for the next. No child is bred twice. The search ends when its evaluations
+    are spent, or no mutation is left.
     """
 
     search: Search
@@ -49,7 +49,7 @@ class Evolutionary:
     _spent: set[str] = field(default_factory=set)  # Programs without a mutation left
 
     def propose(self, standing: Standing) -> Sequence[Rewrite] | None:
-        """The next child; None if it ends."""
+        """Return the next child; None at the end."""
         if standing.evaluations >= self.search.evaluations:
             return None
         while population := self._population(standing):
@@ -61,7 +61,7 @@ class Evolutionary:
         return None
 
     def _population(self, standing: Standing) -> list[Candidate]:
-        """In the order in which tournaments are won."""
+        """Return the population, winners of tournaments first."""
         able = (
             c
             for c in standing.archive.candidates
@@ -71,13 +71,13 @@ class Evolutionary:
         return sorted(ranked[: self.search.population], key=lambda c: (not c.feasible, c.order))
 
     def _selected(self, population: Sequence[Candidate]) -> Candidate:
-        """The winner of a tournament."""
+        """Return the winner of a tournament."""
         return population[int(self.random.integers(len(population), size=self.search.tournament).min())]
 
     def _steps(
         self, parent: Candidate, population: Sequence[Candidate], standing: Standing
     ) -> tuple[Step, ...]:
-        """What makes the child of a parent; empty where nothing is left of its kind."""
+        """Return the steps from a parent to its child; empty if none of its kind is left."""
         if self.random.random() >= self.search.crossover:
             step = self.untried.step_at(parent, standing)
             if step is None:
@@ -89,6 +89,6 @@ class Evolutionary:
 
 
 def proposer(search: Search) -> Evolutionary:
-    """A new one for each Case and direction."""
+    """Return a new proposer for a Case and direction."""
     random = np.random.default_rng(search.seed)
     return Evolutionary(search, random, Untried(random))

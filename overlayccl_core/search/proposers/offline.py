@@ -1,6 +1,6 @@
-"""The offline proposer: every rewrite rule at every site class of every new elite. Free, and always the same.
+"""The offline proposer: every rewrite rule at every site class of every new elite. Free and deterministic.
 
-A proposer of other ideas may hold one and hand on what it says: the rules then polish what the other brought.
+Other proposers may hold one and pass on its proposals: the rules then polish their finds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,10 +30,10 @@ class Search(searches.Search):
 
 @dataclass(slots=True)
 class Offline:
-    """Each elite once, the cheapest first. Labels are for the loop: only Programs without any are expanded.
+    """Expand each elite once, the cheapest first. Only Programs without labels are expanded; the loop tries labels.
 
-    It ends when all are expanded, or when the cheapest stay the same: where several collectives can each be made in
-    many ways, families are as many as their combinations, and nearly all of them are dear.
+    It ends when all are expanded, or when the cheapest stay the same: several collectives with several forms each
+    give as many families as combinations, nearly all of them dear.
     """
 
     search: Search
@@ -42,7 +42,7 @@ class Offline:
     _unchanged: int = 0  # rounds
 
     def propose(self, standing: Standing) -> Iterator[Rewrite] | None:
-        """The steps at the cheapest of the elites that were not expanded yet; None if it ends."""
+        """Return the steps at the cheapest elites not expanded yet; None at the end."""
         many = self.search.elites_a_round
         elites = [c for c in standing.elites if standing.lossy or not c.lossy]
         cheapest = tuple(c.program.digest for c in elites[:many])
@@ -65,5 +65,5 @@ class Offline:
 
 
 def proposer(search: Search) -> Offline:
-    """A new one for each Case and direction."""
+    """Return a new proposer for a Case and direction."""
     return Offline(search)

@@ -1,4 +1,4 @@
-"""Random search: a rule step at a candidate, both drawn at random. It learns nothing: what others must beat."""
+"""Random search: a random rule step at a random candidate. It learns nothing; others must beat it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,19 +17,19 @@ class Search(DrawnSearch):
 
 @dataclass(slots=True)
 class RandomSteps:
-    """One step a round. Any candidate is as likely as any other, whatever its price, and so is each of its steps.
+    """One step a round. All candidates are equally likely, whatever their price, and so are the steps of one.
 
-    No step is taken twice at a candidate. It ends when its evaluations are spent, or every step was taken.
+    No step is taken twice at a candidate. The search ends when its evaluations are spent, or no step is left.
     """
 
     search: Search
     random: np.random.Generator
     untried: Untried
-    _open: list[Candidate] = field(default_factory=list)  # which may have steps left
+    _open: list[Candidate] = field(default_factory=list)  # may have steps left
     _seen: int = 0  # of the archive's candidates
 
     def propose(self, standing: Standing) -> Sequence[Rewrite] | None:
-        """The next step; None if it ends."""
+        """Return the next step; None at the end."""
         candidates = standing.archive.candidates
         self._open += [c for c in candidates[self._seen :] if may_begin(c, standing)]
         self._seen = len(candidates)
@@ -42,6 +42,6 @@ class RandomSteps:
 
 
 def proposer(search: Search) -> RandomSteps:
-    """A new one for each Case and direction."""
+    """Return a new proposer for a Case and direction."""
     random = np.random.default_rng(search.seed)
     return RandomSteps(search, random, Untried(random))

@@ -1,4 +1,4 @@
-"""replay: answers that were recorded propose again. Free, and always the same."""
+"""replay: recorded answers propose again. Free and deterministic."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ class Search(asked.Search):
 
 
 def language_model(search: Search) -> Replay:
-    """Who answers."""
+    """Return the model."""
     return Replay(Path(search.answers))
 
 
@@ -25,6 +25,6 @@ desk, proposer = asked.desk, asked.Asked
 
 
 def check(search: Search) -> None:
-    """ValueError where the folder is not there."""
+    """Raise ValueError if the folder does not exist."""
     if not Path(search.answers).is_dir():
         raise ValueError(f"answers: there is no folder {search.answers}: name one that has recorded answers")

@@ -1,8 +1,7 @@
-"""Optuna's tree-structured Parzen estimator over recipes: a sampler of hyperparameters as it comes, for comparison.
+"""Optuna's tree-structured Parzen estimator over recipes: a hyperparameter sampler as it comes, for comparison.
 
-A recipe is written as a point of a fixed space: which strategy it begins with, then for each of its places a rule
-(or none) and where among that rule's sites and knobs, from 0 to 1. What a place means depends on the steps before
-it, which the sampler does not see.
+A recipe is a point of a fixed space: its first strategy, then for each place a rule (or none) and a number from 0
+to 1 for the site and knob. The meaning of a place depends on the steps before it, unseen by the sampler.
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 REQUIRES = ("optuna",)
 NO_RULE = "none"
-DRAWS = 200  # in a row of recipes without a step, after which it ends
+DRAWS = 200  # the search ends after so many recipes in a row without a step
 
 
 class Search(DrawnSearch):
@@ -37,10 +36,10 @@ class Search(DrawnSearch):
 
 @dataclass(slots=True)
 class Tpe:
-    """One recipe a round, of those whose steps apply: a rule that does nothing there is left out.
+    """One recipe a round, without rules that do not apply.
 
-    The sampler is told the price; infinite where that cannot run here, or where no step is left and nothing is
-    proposed. A recipe that comes again is proposed again: a duplicate, as it is one more trial of the sampler.
+    The sampler is told the price. It is infinite for a Program unable to run here, and for a recipe without steps,
+    not proposed at all. A repeated recipe is proposed again, as a duplicate: it is one more trial of the sampler.
     """
 
     search: Search
@@ -49,7 +48,7 @@ class Tpe:
     _asked: "tuple[optuna.Trial, int] | None" = None  # and the number of its attempt
 
     def propose(self, standing: Standing) -> Sequence[Rewrite] | None:
-        """The next recipe; None if it ends."""
+        """Return the next recipe; None at the end."""
         self._bases = self._bases or [c for c in standing.archive.candidates if may_begin(c, standing)]
         if self._asked is not None:
             trial, number = self._asked
@@ -90,13 +89,13 @@ def _us(candidate: Candidate | None) -> float:
 
 
 def proposer(search: Search) -> Tpe:
-    """A new one for each Case and direction. ValueError where Optuna is not installed."""
+    """Return a new proposer for a Case and direction. ValueError: Optuna is not installed."""
     try:
-        import optuna  # only who searches with it waits for it
+        import optuna  # only its own searches wait for this import
     except ModuleNotFoundError:
         raise ValueError(
             f"search {search.name}: proposer tpe needs optuna, which this Python does not have: `make env` "
-            "installs it; or leave this search out"
+            "installs it, and so does pip install 'overlayccl[tpe]'; or leave this search out"
         ) from None
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)

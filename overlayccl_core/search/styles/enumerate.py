@@ -1,6 +1,6 @@
-"""enumerate: one call for ideas that are unlike each other, one to write out each, then the best are refined.
+"""enumerate: one call for diverse ideas, one to write out each, then refinements of the best.
 
-1 + K + refined x R calls, and those of repairs. The default.
+1 + K + refined x R calls, plus repairs. The default.
 """
 
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from overlayccl_core.search.style import Purpose
 
 
 def most_calls(search: Any) -> int:
-    """1 + K + refined x R, and repairs of each sketch."""
+    """Return 1 + K + refined x R, plus repairs of each sketch."""
     of = search.enumerate
     return int(1 + (of.sketches + of.refined * of.refinements) * (1 + search.repairs))
 
 
 def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
-    """The question for ideas."""
+    """Return the question for ideas."""
     talk = desk.talk(standing)
     return talk, Purpose.IDEAS, talk.message(Purpose.IDEAS, count=desk.search.enumerate.sketches)
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
-    """The sketches of all ideas, then those of refinements."""
+    """Yield the sketches of all ideas, then those of refinements."""
     settings = desk.search.enumerate
     right: list[Draft] = []
     for idea in _ideas(desk, standing):
@@ -43,7 +43,7 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
 
 
 def _new(draft: Draft | None, right: list[Draft]) -> list[Draft]:
-    """A draft whose Program no other is."""
+    """Return the draft if its Program is new among the right ones, else nothing."""
     if draft is None or any(one.candidate is draft.candidate for one in right):
         return []
     return [draft]

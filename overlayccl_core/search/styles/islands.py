@@ -1,7 +1,7 @@
-"""islands: populations that do not see each other, each asked once a round; now and then the best one moves on.
+"""islands: separate populations, each asked once a round; now and then the best one moves on.
 
-islands x rounds calls, and those of repairs. After every `migration` rounds each island gets the best of its
-neighbour, which it has not made itself.
+islands x rounds calls, plus repairs. After every `migration` rounds each island gets its neighbour's best, unless
+it has the same Program.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ SHOWN = 3  # members of a population, the best
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """What a prompt shows of a draft."""
+    """A draft as shown in a prompt."""
 
     name: str
     source: str
@@ -29,18 +29,18 @@ class Member:
 
 
 def most_calls(search: Any) -> int:
-    """One of each island in each round, and repairs of each sketch."""
+    """Return one call for each island and round, plus repairs of each sketch."""
     return int(search.islands.islands * search.islands.rounds * (1 + search.repairs))
 
 
 def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
-    """What the first island is asked."""
+    """Return the first island's question."""
     talk = desk.talk(standing)
     return talk, Purpose.ISLAND, talk.message(Purpose.ISLAND, population=[])
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
-    """A sketch of each island in each round."""
+    """Yield a sketch of each island in each round."""
     settings = desk.search.islands
     islands: list[list[Draft]] = [[] for _ in range(settings.islands)]
     draws = count()
@@ -55,7 +55,7 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
 
 
 def migrate(desk: Desk, islands: list[list[Draft]]) -> None:
-    """Each island gets the best of the one before it, in a ring; all move at once."""
+    """Give each island the best of the one before it, in a ring; all move at once."""
     best = [desk.best(island)[:1] for island in islands]
     for island, moving in zip(islands, [best[-1], *best[:-1]], strict=True):
         known = {member.candidate.program.value_digest for member in island}

@@ -1,4 +1,4 @@
-"""react: one conversation in which the model thinks, submits a strategy, hears what it came to, and goes on."""
+"""react: one conversation; the model thinks, submits a strategy, hears the result, and goes on."""
 
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -25,18 +25,18 @@ NO_SUCH_TOOL = "There is no such tool. " + NO_CALL
 
 
 def most_calls(search: Any) -> int:
-    """A call a turn."""
+    """Return one call per turn."""
     return int(search.react.turns)
 
 
 def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
-    """The task, and the tools."""
+    """Return the task and the tools."""
     talk = desk.talk(standing, (SUBMIT, FINISH))
     return talk, Purpose.TURN, talk.message(Purpose.TURN, turns=desk.search.react.turns)
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
-    """The sketches that the model submits, until it ends or has had its turns."""
+    """Yield the model's sketches until it ends or its turns are over."""
     talk, purpose, message = opening(desk, standing)
     for left in range(desk.search.react.turns - 1, -1, -1):
         try:
@@ -60,7 +60,7 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
 def _result(
     desk: Desk, talk: Talk, standing: Standing, call: ToolCall
 ) -> Generator[Sketch, None, ToolResult]:
-    """Tries what a call submits; returns what to tell of it."""
+    """Try the sketch of a call; return the result for the model."""
     if call.name != SUBMIT.name:
         return ToolResult(id=call.id, text=NO_SUCH_TOOL, failed=True)
     attempt, draft = yield from desk.tried(talk, standing, Purpose.TURN, sketch_of_call(call))

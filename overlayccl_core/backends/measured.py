@@ -1,4 +1,4 @@
-"""What is to be timed, under which settings, and what comes out: plain values, no ranks."""
+"""The jobs of a timing, its settings and its results: plain values, no ranks."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,21 +6,25 @@ from typing import Any
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.program import Program
 
-FOREIGN_CPU_LIMIT = 0.10  # of a launch: more of the CPU than that, taken by others, disturbs it
+FOREIGN_CPU_LIMIT = 0.10  # of the CPU: a launch is disturbed if others take more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingSettings:
-    """Rules of one batch of timings.
+    """Settings of one batch of timings.
 
-    seconds: wall-clock budget of a launch, from which the number of rounds follows. minimum_rounds: the floor
-    below which the run says that the budget is too small for its figures. maximum_rounds: no more than that.
-    A sample is so many back-to-back calls that it lasts min_sample_ms, at most max_repeats, after so many
-    untimed ones that the stream has lasted lead_in_ms: ranks that slept before are served first by the
-    operating system, so the first calls are quicker than those of a busy stream. The first cold_rounds visits
-    of a Program are kept apart: none, as the calibration has run it before (`benchmarks cold`). A launch in
-    which others took more than foreign_cpu_limit of the CPU is `disturbed`; it is repeated once where
-    repeat_disturbed says so.
+    A sample is a series of back-to-back calls, after untimed lead-in calls: the operating system prefers ranks that
+    have slept, so their first calls are quicker than those of a busy stream.
+
+    Attributes:
+        seconds: Wall-clock budget of a launch; the number of rounds follows from it.
+        minimum_rounds: With fewer rounds the run reports that the budget is too small for its figures.
+        maximum_rounds: Upper limit of rounds.
+        min_sample_ms: Shortest duration of a sample; the number of its calls follows, up to max_repeats.
+        lead_in_ms: Duration of the lead-in.
+        cold_rounds: First visits of a Program kept apart; none, as the calibration has run it (`benchmarks cold`).
+        foreign_cpu_limit: A launch is `disturbed` if others take a larger share of the CPU.
+        repeat_disturbed: Repeat a disturbed launch once.
     """
 
     seconds: float
@@ -50,17 +54,20 @@ class TimingSettings:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One Program to time: `key` is unique in the batch and readable, `source` its emitted module.
+    """One Program to time.
 
-    `deployed`: the source is that of a deployed file, of which the Program's Case and direction run. `rounds`: no
-    more rounds than that for this Program, spread over the batch (None: as many as there are). `races`: in which it
-    runs (`backends.race`).
+    Attributes:
+        key: Readable name, unique in the batch.
+        source: Its emitted module.
+        deployed: The source is a deployed file; the Program's Case and direction run.
+        rounds: Most rounds of this Program, spread over the batch (None: all rounds).
+        races: Its races (`backends.race`).
     """
 
     key: str
@@ -73,10 +80,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstCall:
-    """A module's first call in a launch, on the rank where each was most.
+    """A module's first call in a launch: the maximum of each figure over ranks.
 
-    us: until its values were there. Where the library compiles: compile_us, of it in its compiler, or in finding
-    what that has kept; graphs: how many it compiled or found.
+    us: until its values are there. If the library compiles, compile_us: time in its compiler, or to find its kept
+    results; graphs: how many it compiled or found.
     """
 
     us: float
@@ -86,11 +93,16 @@ class FirstCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedProgram:
-    """The samples of one Program in one launch: the slowest rank's time (us) of `repeats` calls, each.
+    """The samples of one Program in one launch: each is the slowest rank's time (us) of `repeats` calls.
 
-    slowest_rank: of every sample. planned_rounds: how many there were to be. foreign_cpu_share: None where a launch
-    was cut off before it was known. first_call_us, compile_us, graphs: of `FirstCall`. nodes, clock_off_by_us: as
-    agents told (`launching.node_report`). Without samples: it failed before.
+    Without samples the Program failed before.
+
+    Attributes:
+        slowest_rank: For every sample.
+        planned_rounds: Intended number of rounds.
+        foreign_cpu_share: None if the launch was cut off before it was known.
+        first_call_us, compile_us, graphs: As in `FirstCall`.
+        nodes, clock_off_by_us: As reported by agents (`launching.node_report`).
     """
 
     key: str
@@ -113,11 +125,11 @@ class TimedProgram:
 
     @property
     def rounds(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         return len(self.samples_us)
 
     def columns(self, program: Program) -> dict[str, Any]:
-        """The timing columns of a table's row."""
+        """Return the timing columns of a table's row."""
         if program.digest != self.program:
             raise ValueError(f"{self.key}: samples of Program {self.program}, not of {program.digest}")
         fields = {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(self).items()}
@@ -126,5 +138,5 @@ class TimedProgram:
 
 
 def failed_columns(program: Program, fingerprint: str) -> dict[str, Any]:
-    """The timing columns of a Program that failed before it was timed: no samples."""
+    """Return the timing columns of a Program that failed before timing: no samples."""
     return TimedProgram(key="", program=program.digest, launch=0, fingerprint=fingerprint).columns(program)

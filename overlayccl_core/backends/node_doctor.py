@@ -1,5 +1,7 @@
-"""What a node has and lacks, in lines of JSON: run by a job on it (`launchers/`), with a deployment's file and one
-that was just made beside the results to come."""
+"""Check a node, and print lines of JSON: a job runs this on the node (`launchers/`).
+
+It gets a deployment's file, and a file just made beside the future results.
+"""
 
 import json
 import platform
@@ -15,7 +17,7 @@ from overlayccl_core.configuration.sizes import GIB
 
 
 def shared(made: Path) -> dict[str, Any]:
-    """Whether a file that another node has just made is seen here, and may be written to."""
+    """Check that this node sees a file just made by another node, and may write to it."""
     folder = made.parent
     try:
         with made.open("r+") as file:
@@ -28,7 +30,7 @@ def shared(made: Path) -> dict[str, Any]:
 
 
 def main(file: str, made: str) -> None:
-    """Rows of check, ok, detail."""
+    """Print rows of check, ok, detail."""
     deployment = load(Path(file))
     where = {
         "check": "host",

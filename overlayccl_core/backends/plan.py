@@ -1,4 +1,4 @@
-"""The folder of a timed launch: what the ranks are to do, and the stamps that they leave.
+"""The folder of a timed launch: the plan for the ranks, and their stamps.
 
     plan.json          jobs, settings, launch number
     modules/*.py       emitted modules
@@ -6,7 +6,7 @@
     stamps.bin         int64[visits, jobs, ranks, 2]: start and end (ns of the launch's clock, `Rank.now_ns`) of
                        every sample
 
-Rank 0 writes stamps as rounds go, so an interrupted launch keeps every round that all ranks had finished.
+Rank 0 writes stamps as rounds go, so an interrupted launch keeps every round finished by all ranks.
 """
 
 import json
@@ -34,7 +34,7 @@ Stamps = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPort:
-    """A port as the ranks prepare it; within: the smallest and the largest value of ids, None for floats."""
+    """A port as the ranks prepare it. within: smallest and largest value of ids, None for floats."""
 
     port: tuple[str | int, ...]
     elements: int
@@ -44,9 +44,9 @@ class PlannedPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """One Program as the ranks see it: its module, the function to run, its groups and its inputs.
+    """One Program as the ranks see it: module, function, groups and inputs.
 
-    deployed: the module is a deployed file, of whose `case` the function is.
+    deployed: the module is a deployed file; the function is of its `case`.
     """
 
     key: str
@@ -62,7 +62,7 @@ class PlannedJob:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "PlannedJob":
-        """The job that `asdict` made plain."""
+        """Return the job made plain by `asdict`."""
         inputs = tuple(
             PlannedPort(**{**p, "port": tuple(p["port"]), "within": p["within"] and tuple(p["within"])})
             for p in data["inputs"]
@@ -73,7 +73,7 @@ class PlannedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """plan.json. started_ns: the launch's clock (`Rank.now_ns`) when its budget began."""
+    """The content of plan.json. started_ns: the launch's clock (`Rank.now_ns`) at the start of its budget."""
 
     launch: int
     ranks: int
@@ -83,16 +83,16 @@ class LaunchPlan:
 
     @property
     def visits(self) -> int:
-        """Most visits of one Program."""
+        """The largest number of visits of one Program."""
         return self.settings.cold_rounds + self.settings.maximum_rounds
 
     def open_stamps(self, folder: Path, mode: str = "r+") -> Stamps:
-        """The stamps, in the memory of whoever has them open on this host."""
+        """Map the stamps into memory; all openers on this host share it."""
         shape = (self.visits, len(self.jobs), self.ranks, 2)
         return np.memmap(folder / STAMPS_FILE, np.int64, mode, shape=shape)  # type: ignore[call-overload,no-any-return]
 
     def write(self, folder: Path, jobs: Sequence[Job]) -> None:
-        """Make the folder's files; the stamps stand at 0. OSError where there is no room for them."""
+        """Write the folder's files, with stamps of 0. OSError: the disk has no room for them."""
         (folder / MODULES).mkdir(parents=True, exist_ok=True)
         for job, planned in zip(jobs, self.jobs, strict=True):
             (folder / planned.module).write_text(job.source)
@@ -101,7 +101,7 @@ class LaunchPlan:
 
     @classmethod
     def read(cls, folder: Path) -> "LaunchPlan":
-        """The plan of a folder."""
+        """Return the plan of a folder."""
         data = json.loads((folder / PLAN_FILE).read_text())
         jobs = tuple(PlannedJob.from_json(job) for job in data.pop("jobs"))
         return cls(**{**data, "settings": TimingSettings(**data["settings"]), "jobs": jobs})
@@ -109,9 +109,9 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the calibration round led to: repeats and planned rounds of each job, the cold ones apart.
+    """The result of the calibration round: repeats and planned rounds of each job, cold rounds not counted.
 
-    first: what the first call of each took; empty: nobody looked.
+    first: each job's first call; empty if not measured.
     """
 
     repeats: tuple[int, ...]
@@ -124,7 +124,7 @@ class Calibration:
 
     @classmethod
     def read(cls, folder: Path) -> "Calibration | None":
-        """The calibration of a folder, None before there is one."""
+        """Return the calibration of a folder, None before it is written."""
         path = folder / CALIBRATION_FILE
         if not path.exists():
             return None
@@ -134,7 +134,7 @@ class Calibration:
 
 
 def finished_visits(stamps: Stamps, repeats: int) -> tuple[list[float], list[int]]:
-    """(us of a call, slowest rank) of every visit that all ranks finished; stamps: [visits, ranks, 2] of a job."""
+    """Return (us of a call, slowest rank) of a job's visits finished by all ranks. stamps: [visits, ranks, 2]."""
     unfinished = np.flatnonzero((stamps[:, :, 1] <= 0).any(axis=1))
     count = int(unfinished[0]) if len(unfinished) else len(stamps)
     each = [visit_us(visit, repeats) for visit in stamps[:count]]
@@ -142,16 +142,16 @@ def finished_visits(stamps: Stamps, repeats: int) -> tuple[list[float], list[int
 
 
 def visit_us(stamps: NDArray[Any], repeats: int) -> tuple[float, int]:
-    """(us of a call, slowest rank) of a visit; stamps: [ranks, 2], start and end in ns.
+    """Return (us of a call, slowest rank) of a visit. stamps: [ranks, 2], start and end in ns.
 
-    It lasts from the instant at which the last rank began its timed calls to that at which the last rank ended
-    them."""
+    It lasts from the last rank's start of its timed calls to the last rank's end.
+    """
     start, end = stamps[:, 0], stamps[:, 1]
     return float(end.max() - start.max()) / 1e3 / repeats, int(end.argmax())
 
 
 def planned_job(index: int, job: Job) -> PlannedJob:
-    """A Job as the ranks see it."""
+    """Return a Job as the ranks see it."""
     problem = job.program.problem
     inputs = tuple(
         PlannedPort(

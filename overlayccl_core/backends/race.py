@@ -1,14 +1,14 @@
-"""Which Programs need no more rounds: those that cannot be the fastest of any race that they run in.
+"""Races: end the rounds of Programs that cannot be the fastest any more.
 
-A race is of Programs among which one is sought: the candidates of a Case and direction, say. Every Program takes
-part in the first rounds. One that is slower than the leader beyond noise leaves then and does not come back, so its
-samples are of the batch's first rounds, which it shares with all others; the seconds go to those that are close.
+A race is a set of Programs with one winner to find, for instance the candidates of a Case and direction. Every
+Program takes part in the first rounds. A Program slower than the leader beyond noise then leaves for good. So its
+samples are from the batch's first rounds, shared with all others, and the seconds go to the close ones.
 
-All of them run in one launch, so noise is that of its rounds, not of launches. After every round each is compared
-with the leader, and one mistake is for good. So the 5% by which an interval may be wrong are shared out among all
-comparisons of a race (Bonferroni): look k gets 1 / (k (k + 1)) of them, which adds up to 1 however long the race
-is, and each of those behind the leader an equal part of that. A bootstrap over few rounds does not reach as far: in
-simulated races of 20 rounds 0.5 to 2.8 in 100 of 2 to 10 equal Programs are left behind.
+All Programs run in one launch, so noise is the noise of its rounds, not of launches. After every round each Program
+is compared with the leader, and a mistake is final. So the 5% error of an interval is divided among all comparisons
+of a race (Bonferroni): look k gets 1 / (k (k + 1)) of it (these add up to 1 however long the race is), and each
+Program behind the leader an equal part of that. A bootstrap over few rounds is less exact: in simulated races of 20
+rounds 0.5 to 2.8 in 100 of 2 to 10 equal Programs are left behind.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,12 @@ Samples = Sequence[Sequence[float]]
 
 
 class Races:
-    """Races of Programs timed together, looked at after every round: one that has left does not come back.
+    """Races of Programs timed together, checked after every round; a Program that has left does not come back.
 
-    races: those that each Program runs in. enough: as in `finished`. over: of every Program, whether it has left.
+    Attributes:
+        races: The races of each Program.
+        enough: As in `finished`.
+        over: For every Program, whether it has left.
     """
 
     def __init__(self, races: Sequence[Sequence[str]], *, enough: int) -> None:
@@ -32,7 +35,7 @@ class Races:
         self.over = [False] * len(races)
 
     def look(self, samples: Samples) -> bool:
-        """Whether some leave. samples: as in `finished`."""
+        """Update `over` and tell whether Programs leave. samples: as in `finished`."""
         before = self.over
         ended = finished(self.races, samples, enough=self.enough)
         self.over = [was or now for was, now in zip(before, ended, strict=True)]
@@ -40,10 +43,12 @@ class Races:
 
 
 def finished(races: Sequence[Sequence[str]], samples: Samples, *, enough: int) -> list[bool]:
-    """Of every Program, whether it needs no more rounds.
+    """Tell for every Program whether it needs no more rounds.
 
-    races: those that each runs in (one in none stays). samples: [Program][round] us, from the first round on.
-    enough: rounds after which one that is alone in its races has won them.
+    Args:
+        races: The races of each Program; one in no race stays.
+        samples: [Program][round] us, from the first round on.
+        enough: After this number of rounds, a Program left alone in its races has won them.
     """
     running: dict[str, list[int]] = {}
     rounds = max(map(len, samples), default=0)
@@ -59,7 +64,7 @@ def finished(races: Sequence[Sequence[str]], samples: Samples, *, enough: int) -
 
 
 def _is_over(jobs: Sequence[int], samples: Samples, won: bool) -> dict[int, bool]:
-    """Program -> whether this race is over for it."""
+    """Tell for each Program whether this race is over."""
     leader = min(jobs, key=lambda job: float(np.median(samples[job])))
     behind = [job for job in jobs if job != leader]
     over = {job: _beaten(samples[job], samples[leader], len(behind)) for job in behind}
@@ -67,7 +72,7 @@ def _is_over(jobs: Sequence[int], samples: Samples, won: bool) -> dict[int, bool
 
 
 def _beaten(mine: Sequence[float], leading: Sequence[float], behind: int) -> bool:
-    """Whether the leader is faster beyond noise, in the rounds of both. behind: so many are compared with it."""
+    """Tell whether the leader is faster beyond noise in common rounds. behind: number of its rivals."""
     rounds = min(len(mine), len(leading))
     look = max(rounds - FEWEST_ROUNDS, 0) + 1
     mistaken = (1 - CONFIDENCE) / (look * (look + 1) * behind)

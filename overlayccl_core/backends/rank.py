@@ -1,11 +1,11 @@
-"""What a worker module has of its rank, whatever the library: the only thing that it needs to know of a backend.
+"""The Rank of a worker module, whatever the library: all that a worker knows of a backend.
 
-A worker module has `main(folder)`, which is called in a process of every rank (`Launch.worker`) and ends with
+A worker module has `main(folder)`, called in the process of every rank (`Launch.worker`). It ends with
 
     run_rank(folder, work)
 
-which joins the others, calls work(rank), says that it is done, and leaves. An exception of `work` goes to
-rank-<r>.error and ends the launch.
+This joins the others, calls work(rank), reports the end, and leaves. An exception in `work` goes to rank-<r>.error
+and ends the launch.
 """
 
 import json
@@ -24,7 +24,7 @@ Members = tuple[tuple[int, ...], ...]
 
 
 class Deployed(Protocol):
-    """A Case of a deployed file, ready on this rank: what an emitted module has, too."""
+    """A Case of a deployed file, ready on this rank, with the attributes of an emitted module."""
 
     file: ModuleType
     Read: Any
@@ -34,27 +34,27 @@ class Deployed(Protocol):
 
     @property
     def calls(self) -> int:
-        """Of the library, so far."""
+        """Calls of the library so far."""
 
 
 class Rank(Protocol):
-    """This rank and what its library does for a worker."""
+    """This rank, and the services of its library for a worker."""
 
     @property
     def index(self) -> int:
-        """Its number, from 0."""
+        """The rank's number, from 0."""
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """The number of ranks."""
 
     @property
     def device(self) -> str:
-        """Where its tensors live, as torch calls it."""
+        """The device of its tensors, by torch's name."""
 
     @property
     def status(self) -> RankStatus:
-        """Where it says what it does: a worker that says nothing for too long hangs."""
+        """The row for the worker's progress: a rank without progress for too long counts as hung."""
 
     @property
     def folder(self) -> Path:
@@ -62,65 +62,70 @@ class Rank(Protocol):
 
     @property
     def library_version(self) -> str:
-        """The library as this rank has it, in words (`torch 2.9.0`)."""
+        """The library's version on this rank, in words (`torch 2.9.0`)."""
 
     def largest(self, *values: float) -> list[float]:
-        """The largest of each value over all ranks, on all ranks."""
+        """Return the largest of each value over all ranks, on all ranks."""
 
     def everybody(self, *values: float) -> list[list[float]]:
-        """The values of every rank, by rank, on all ranks. They are floats of 64 bits."""
+        """Return the values of every rank, by rank, on all ranks, as floats of 64 bits."""
 
     def now_ns(self) -> int:
-        """The launch's clock: the same on all ranks, also where their hosts' differ. It begins anywhere."""
+        """Return the launch's clock: equal on all ranks, even if their hosts' clocks differ. It begins anywhere."""
 
     def meet(self) -> None:
         """Return on all ranks at the same instant of the launch's clock."""
 
     @property
     def is_lazy(self) -> bool:
-        """Whether calls are recorded first, and run when `end_call` says so: then only what is still held is
-        computed."""
+        """Whether calls are recorded first and run at `end_call`; then only values still held are computed."""
 
     def end_call(self) -> None:
-        """A call of a module has been made: where calls are recorded first, it ends here, and what follows is
-        another."""
+        """End a call of a module: if calls are recorded first, the next call is a separate one."""
 
     def force(self) -> None:
-        """Wait until everything that was issued on the device has happened."""
+        """Wait until everything issued on the device has happened."""
 
     def compiled(self) -> tuple[int, float]:
-        """(graphs, seconds) that the library has compiled on this rank so far, or has found compiled."""
+        """Return (graphs, seconds) compiled by the library on this rank so far; graphs found compiled count."""
 
     def make_usual_groups(self) -> None:
-        """Make the groups of ranks that every launch has, used or not: their number changes what a call costs."""
+        """Make the groups common to every launch, used or not: the number of groups changes the cost of a call."""
 
     def load(self, path: Path, name: str, members: Members) -> ModuleType:
         """Import an emitted module as `name` and connect it; on every rank in the same order.
 
-        members: global ranks of the groups that its Case runs in.
+        Args:
+            members: Global ranks of the groups of its Case.
         """
 
     def load_deployed(self, path: Path, name: str, members: Members, case: str) -> Deployed:
-        """Import a deployed file as `name` and connect one of its Cases, whose own selftest passes first."""
+        """Import a deployed file as `name`, connect one of its Cases, and run the Case's own selftest."""
 
     def framework_step(self, model: Any, arm: FrameworkArm) -> Callable[[Sequence[Any]], Any]:
-        """An arm of the framework's own (measuring/frameworks.py), as a step without optimizer.
+        """Make an arm of the framework's own (measuring/frameworks.py), as a step without optimizer.
 
-        model: a torch module that gives the loss of a batch; for FSDP with a module for each unit that is gathered,
-        in `units`; their parameters become shards. Of a pipeline it is this rank's stage, of a tensor-parallel
-        model its share. The step takes the batches, goes forward and backward through each, leaves in the
-        parameters the gradient of their mean loss, mean over replicas, and returns a tensor of their losses on this
-        rank, or None where others compute them. ValueError where there is no such thing.
+        The step takes the batches and goes forward and backward through each. It leaves the gradient of their mean
+        loss, mean over replicas, in the parameters. It returns a tensor of their losses on this rank, None if other
+        ranks compute them.
+
+        Args:
+            model: A torch module that returns the loss of a batch. For FSDP it lists the modules to gather in
+                `units`, and their parameters become shards. A pipeline gets this rank's stage, tensor parallelism
+                the rank's share.
+
+        Raises:
+            ValueError: There is no such step.
         """
 
     def own_part(self, tensor: Any) -> Any:
-        """What this rank has of a parameter or gradient, which a framework's step may keep in shards."""
+        """Return this rank's part of a parameter or gradient; a framework's step may keep shards."""
 
     def library_calls(self, operation: str) -> int | None:
-        """How many calls of the library an operation is that torch's dispatcher names (`c10d.allreduce_`).
+        """Return the number of library calls in an operation named by torch's dispatcher (`c10d.allreduce_`).
 
-        None: it is not the library's. A call that the dispatcher sees several times (at both ends) counts once.
-        Where it sees none, what modules start is counted.
+        None: it is no operation of the library. A call that passes the dispatcher several times (at both ends)
+        counts once. If the dispatcher sees no calls of the library, calls started by modules are counted.
         """
 
 
@@ -129,13 +134,13 @@ class _Backend(Protocol):
 
 
 def write_joining(folder: Path, deployment: Deployment) -> None:
-    """Tell the ranks of a launch's folder whose they are: `run_rank` reads it."""
+    """Write the backend and library into a launch's folder, for `run_rank`."""
     text = json.dumps({"backend": deployment.backend, "library": deployment.library})
     (folder / JOINING_FILE).write_text(text)
 
 
 def run_rank(folder: Path, work: Callable[[Rank], None]) -> None:
-    """Do the work of one rank of a launch that a backend has started."""
+    """Do the work of one rank of a launch started by a backend."""
     told = json.loads((folder / JOINING_FILE).read_text())
     backend: _Backend = loader.load("backends", told["backend"])
     backend.run_rank(folder, told["library"], work)

@@ -1,4 +1,4 @@
-"""How often a Program is called, and in which order: pure functions that every rank computes alike."""
+"""The number and order of a Program's calls: pure functions with the same result on every rank."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -9,26 +9,28 @@ from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
 
 TWO = 2  # rounds: even and odd
 LONG = 3  # times the lead-in
-VISIT_OVERHEAD_S = 0.004  # at least: agreeing on an instant (2 ms ahead) and the sleep until then
+VISIT_OVERHEAD_S = 0.004  # at least: agreement on an instant (2 ms ahead) and sleep until then
 
 
 def repeats_for(call_s: float, *, min_sample_ms: float, max_repeats: int) -> int:
-    """Back-to-back calls of one sample, so that it lasts at least min_sample_ms."""
+    """Return the back-to-back calls of one sample, to last at least min_sample_ms."""
     wanted = ceil(min_sample_ms / 1e3 / max(call_s, 1e-9))
     return min(max(wanted, 1), max_repeats)
 
 
 def lead_in_calls(call_s: float, *, lead_in_ms: float, max_repeats: int) -> int:
-    """Untimed calls before a sample; none where one call is so long that its beginning does not count."""
+    """Return the untimed calls before a sample; none if one call is long enough to outweigh its beginning."""
     if call_s * 1e3 > LONG * lead_in_ms:
         return 0
     return min(ceil(lead_in_ms / 1e3 / max(call_s, 1e-9)), max_repeats)
 
 
 def fewest_rounds(races: Sequence[Sequence[str]], minimum_rounds: int) -> int:
-    """How many there are whatever they take: of a race as many as it takes to leave one, or all stay to the end.
+    """Return the minimum number of rounds, however long they take: for a race, enough for a Program to leave it.
 
-    races: those that each Program runs in. minimum_rounds: that a batch asks for, which may be fewer.
+    Args:
+        races: The races of each Program.
+        minimum_rounds: The batch's minimum, possibly smaller.
     """
     return max(TWO, min(FEWEST_ROUNDS, minimum_rounds)) if any(races) else TWO
 
@@ -42,9 +44,11 @@ def planned_rounds(
     fewest: int = TWO,
     maximum_rounds: int,
 ) -> int:
-    """The most rounds whose visits, the cold ones included, fit into the budget; the fewest in any case.
+    """Return the most rounds with visits, cold ones included, inside the budget; at least `fewest`.
 
-    visit_s: seconds of one visit of each Program; caps: its own limit of rounds, or None.
+    Args:
+        visit_s: Seconds of one visit of each Program.
+        caps: Each Program's own limit of rounds, or None.
     """
     rounds = fewest
     while rounds < maximum_rounds and _total_s(visit_s, caps, rounds + 1, cold_rounds) <= budget_s:
@@ -58,10 +62,10 @@ def _total_s(visit_s: Sequence[float], caps: Sequence[int | None], rounds: int, 
 
 
 def visits(index: int, rounds: int, caps: Sequence[int | None], *, seed: int) -> list[int]:
-    """The Programs of a round in the order of their visits. index: of the round; below 0 it is cold and holds all.
+    """Return the Programs of a round in the order of their visits. index: of the round; cold and complete below 0.
 
-    A Program with fewer rounds than there are is visited in rounds spread evenly over the batch, from the first on:
-    a batch that ends a round early has had them all.
+    A Program with fewer rounds than the batch is visited in rounds spread evenly over it, from the first on: all
+    its visits happen even if the batch ends a round early.
     """
     chosen = [job for job, cap in enumerate(caps) if index < 0 or _takes_part(index, rounds, cap)]
     random = np.random.default_rng((seed, index + 2**16))

@@ -1,11 +1,11 @@
-"""Programs that run once on real ranks with given inputs: checks, not timings. The folder of such a launch.
+"""The folder of a launch that runs Programs once on real ranks with given inputs: checks, not timings.
 
-trials.json           jobs, which inputs each has, and whether a job that raises is a refusal
+trials.json           jobs, the inputs of each, and whether an exception in a job is a refusal
 modules/*.py          emitted modules
-in-<k>.npz            inputs: port -> [ranks, elements]; trials that share theirs share the file
-out-<i>-<r>.npz       what trial i wrote on rank r, with a digest of the bits of what is told in part, or
-out-<i>-<r>.error     what it raised there, or
-out-<i>-<r>.overwritten  what it did there to values that it must leave as they are
+in-<k>.npz            inputs: port -> [ranks, elements]; trials with the same inputs share the file
+out-<i>-<r>.npz       outputs of trial i on rank r, with a digest of the bits of partly reported ones, or
+out-<i>-<r>.error     its exception there, or
+out-<i>-<r>.overwritten  its change of protected values there
 """
 
 import json
@@ -24,9 +24,9 @@ from overlayccl_core.program.tiles import Tiles, bits
 from overlayccl_core.tables.atomic import write_text
 
 PLAN_FILE = "trials.json"
-KEPT = (np.float32, np.float64)  # in files as they are; narrower floats are widened, which changes nothing
+KEPT = (np.float32, np.float64)  # unchanged in files; narrower floats are widened without loss
 
-FARTHEST, BITS = "farthest:", "bits:"  # before the name of a port
+FARTHEST, BITS = "farthest:", "bits:"  # prefixes of a port's name
 
 Values = Mapping[Port, NDArray[Any]]
 Bits = Mapping[Port, Sequence[int] | NDArray[Any]]
@@ -37,7 +37,7 @@ TilesOf = Mapping[Port, Tiles]
 class Trial:
     """A Program with its inputs: port -> float[ranks of the deployment, elements].
 
-    input_tiles: how the ranks make large values of these. output_tiles: what of large outputs they tell.
+    input_tiles: how ranks make large inputs from these. output_tiles: how they report large outputs.
     """
 
     job: Job
@@ -48,11 +48,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What came out: port -> float[ranks, elements]; or `error`: what the first rank raised; or `overwritten`:
-    which values were changed on the first rank that must be left as they are.
+    """The outcome of a trial, port -> float[ranks, elements], or an error.
 
-    outputs may be read from the launch's folder as they are asked for: ask while it is there. Of those with tiles
-    they are one copy; farthest: the one that is farthest from it; bits: of each rank a digest of all copies.
+    Outputs may be read from the launch's folder on access: read them while it exists.
+
+    Attributes:
+        outputs: With tiles, the first copy.
+        farthest: With tiles, the copy farthest from the first.
+        bits: With tiles, a digest of all copies, for each rank.
+        error: The exception of the first rank that raised.
+        overwritten: The protected values changed on the first rank that changed any.
     """
 
     outputs: Values
@@ -73,7 +78,7 @@ class PlannedTrial:
 
 
 def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> None:
-    """Make the folder's files."""
+    """Write the folder's files."""
     (folder / MODULES).mkdir(parents=True, exist_ok=True)
     files: dict[int, str] = {}
     planned = []
@@ -96,7 +101,7 @@ def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> 
 
 
 def read_trials(folder: Path) -> tuple[list[PlannedTrial], bool]:
-    """(the trials of a folder, may_refuse)."""
+    """Return (the trials of a folder, may_refuse)."""
     data: dict[str, Any] = json.loads((folder / PLAN_FILE).read_text())
     trials = [
         PlannedTrial(
@@ -123,7 +128,7 @@ def _tiles(data: list[Any]) -> TilesOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOutput:
-    """What a rank tells of an output: all elements; or one copy of them, the farthest from it, a digest of all."""
+    """A rank's report of an output: all elements; or one copy, the copy farthest from it, and a digest of all."""
 
     value: NDArray[Any]
     farthest: NDArray[Any] | None = None
@@ -131,7 +136,7 @@ class RankOutput:
 
 
 def told(x: NDArray[Any], tiles: Tiles | None) -> RankOutput:
-    """Of an output [elements]; one that has not the size of its tiles is told as it is."""
+    """Report an output [elements]; one of another size than its tiles is reported whole."""
     if tiles is None or len(x) != tiles.large:
         return RankOutput(value=x)
     first, farthest = tiles.fold(x)
@@ -139,7 +144,7 @@ def told(x: NDArray[Any], tiles: Tiles | None) -> RankOutput:
 
 
 def observed(outputs: Values, tiles: TilesOf) -> Observed:
-    """What ranks would tell of outputs [ranks, elements]."""
+    """Return the outcome that ranks would report for outputs [ranks, elements]."""
     of_ranks = {port: [told(row, tiles.get(port)) for row in x] for port, x in outputs.items()}
     return Observed(
         outputs={port: np.stack([one.value for one in told]) for port, told in of_ranks.items()},
@@ -149,7 +154,7 @@ def observed(outputs: Values, tiles: TilesOf) -> Observed:
 
 
 def write_seen(folder: Path, index: int, rank: int, outputs: Mapping[Port, RankOutput]) -> None:
-    """Write what trial `index` gave on a rank."""
+    """Write the outputs of trial `index` on a rank."""
     arrays: dict[str, Any] = {}
     for port, one in outputs.items():
         arrays[port_key(port)] = _kept(one.value)
@@ -160,23 +165,23 @@ def write_seen(folder: Path, index: int, rank: int, outputs: Mapping[Port, RankO
 
 
 def write_error(folder: Path, index: int, rank: int, error: Exception) -> None:
-    """Write what trial `index` raised on a rank."""
+    """Write the exception of trial `index` on a rank."""
     (folder / f"out-{index}-{rank}.error").write_text(f"{type(error).__name__}: {error}")
 
 
 def write_overwritten(folder: Path, index: int, rank: int, what: str) -> None:
-    """Write which values trial `index` changed on a rank that it must leave as they are."""
+    """Write the protected values changed by trial `index` on a rank."""
     (folder / f"out-{index}-{rank}.overwritten").write_text(what)
 
 
 def read_seen(folder: Path, trials: Sequence[Trial], ranks: int) -> list[Observed]:
-    """What all trials of a folder gave."""
+    """Return the outcomes of all trials of a folder."""
     last = _Last()
     return [_observed(folder, index, trial, ranks, last) for index, trial in enumerate(trials)]
 
 
 def port_key(port: Port) -> str:
-    """A port as the name of an array in a file."""
+    """Return a port as the name of an array in a file."""
     return json.dumps(port)
 
 
@@ -205,14 +210,14 @@ def _said(folder: Path, index: int, rank: int, what: str) -> str:
 
 
 class _Last:
-    """What the ranks of one trial wrote, read at once; those of all trials together may be large."""
+    """The files of one trial's ranks, read at once; those of all trials together may be large."""
 
     def __init__(self) -> None:
         self._files: tuple[Path, ...] = ()
         self._of_ranks: list[dict[str, NDArray[Any]]] = []
 
     def of_ranks(self, files: tuple[Path, ...]) -> list[dict[str, NDArray[Any]]]:
-        """What each file holds."""
+        """Return the content of each file."""
         if files != self._files:
             self._files, self._of_ranks = (), []
             for file in files:
@@ -223,7 +228,7 @@ class _Last:
 
 
 class _Outputs(Mapping[Port, NDArray[Any]]):
-    """Outputs of a trial, read when they are asked for."""
+    """Outputs of a trial, read on access."""
 
     def __init__(self, files: tuple[Path, ...], ports: Sequence[Port], last: _Last, before: str = "") -> None:
         self._before = before

@@ -20,10 +20,7 @@ IN_SECTIONS = {  # override key -> its section and field
     "max_usd": ("asking", "max_usd"),
 }
 PROPOSER = "proposer"  # override key: one more search
-MACHINE, HERE = (
-    "machine",
-    "here",
-)  # override key and value: measure everything again, on this machine
+MACHINE, HERE = "machine", "here"  # override key and value: measure everything again, on this machine
 OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, *IN_SECTIONS)
 WITHOUT_MEANING = {
     "search": "searches are files in config/searches, named under `searches` in the configuration",

@@ -64,13 +64,8 @@ class LaunchError(ValueError):
         evidence: Path | None = None,
         log: str = LOG_FILE,
     ) -> None:
-        self.said = said
-        self.kind = kind
-        self.ranks = ranks
-        self.job = job
-        self.at_ns = at_ns
-        self.evidence = evidence
-        self.log = log
+        self.said, self.kind, self.ranks, self.job = said, kind, ranks, job
+        self.at_ns, self.evidence, self.log = at_ns, evidence, log
         kept = f" What the ranks said is kept: {evidence}." if evidence else ""
         again = "Run the same command again; if it fails again, try `overlayccl doctor`."
         super().__init__(
@@ -94,13 +89,8 @@ class LaunchError(ValueError):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {
-            "said": self.said,
-            "kind": self.kind.name,
-            "ranks": self.ranks,
-            "job": self.job,
-            "at_ns": self.at_ns,
-        }
+        same = {name: getattr(self, name) for name in ("said", "ranks", "job", "at_ns")}
+        return {"kind": self.kind.name, **same}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LaunchError":

@@ -1,9 +1,9 @@
 """Time a batch of Programs on a deployment's ranks: one launch, rounds in random order, raw samples kept.
 
-Why so (the noise of repeated batches was measured): start-up is dear, so a launch times a whole batch; a
-call alone after a pause costs a fraction of one in a busy stream, and a training step is a busy stream, so a
-sample is several back-to-back calls; what disturbs a machine comes in bursts, so every round visits every
-Program once, in an order of its own. Estimates are the readers' business (`overlayccl_core.measuring.statistics`).
+The noise of repeated batches was measured, and led to this design. Start-up is expensive, so a launch times a whole
+batch. An isolated call takes a fraction of one in a busy stream, and a training step is a busy stream; so a sample
+is several back-to-back calls. Disturbances of a machine come in bursts, so every round visits every Program once,
+in an order of its own. Readers make the estimates (`overlayccl_core.measuring.statistics`).
 """
 
 import shutil
@@ -27,15 +27,16 @@ from overlayccl_core.timing.launches import missing, programs_of, timed_programs
 from overlayccl_core.timing.partial import Evidence, at_work, key
 from overlayccl_core.timing.reporting import Progress, Reporter
 
-TRIAL_TIMEOUT_S = 30.0  # of one Program that runs once
+TRIAL_TIMEOUT_S = 30.0  # for a single run of one Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What is timed on which ranks, and where its launches are kept as they come: <partial_dir>/<rule>-<key>/.
+    """Jobs, their ranks, and the folder that keeps their launches as they come: <partial_dir>/<rule>-<key>/.
 
-    code: digest of the rule's code. logs: where ranks that fail leave what they said (None: the folder of that name
-    beside partial_dir).
+    Attributes:
+        code: Digest of the rule's code.
+        logs: Folder for the output of failed ranks (None: the folder `logs` beside partial_dir).
     """
 
     jobs: Sequence[Job]
@@ -62,7 +63,7 @@ class Batch:
                 )
 
     def folder(self, fingerprint: str) -> Path:
-        """Its name ends in a digest of everything that decides what samples mean."""
+        """Return the folder, named after a digest of everything that decides the meaning of samples."""
         programs = [
             (job.key, job.program.digest, job.source, job.deployed, job.rounds, job.races)
             for job in self.jobs
@@ -71,7 +72,7 @@ class Batch:
         return Path(self.partial_dir) / f"{self.rule}-{digest}"
 
     def evidence(self) -> Evidence:
-        """Where ranks that fail leave what they said."""
+        """Return the place for the output of failed ranks."""
         if self.logs:
             return Evidence(logs=self.logs, name=self.rule)
         return Evidence.beside(self.partial_dir, self.rule)
@@ -79,10 +80,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueCheck:
-    """What every job must pass before it is timed.
+    """The check of every job's values before it is timed.
 
-    trial: the job with given inputs. wrong: what is wrong with what came out, in a clause; empty: nothing; TooLarge
-    where that cannot be said. needed: jobs without which the others mean nothing: where one fails, the batch does.
+    Attributes:
+        trial: Makes a trial of the job, with inputs.
+        wrong: Returns the error in the values, in a clause; empty if they are right. TooLarge if it cannot tell.
+        needed: Jobs indispensable for the meaning of the others: if one fails, the batch fails.
     """
 
     trial: Callable[[Job], Trial]
@@ -91,11 +94,13 @@ class ValueCheck:
 
 
 def time_programs(batch: Batch, progress: Progress) -> list[TimedProgram]:
-    """Samples of every job, one entry per (launch, Program).
+    """Return samples of every job, one entry per (launch, Program).
 
-    What is there under the batch's key is not timed again, until `partial.forget` is told that the rule's table is
-    written. One batch at a time runs on a machine: others wait. LaunchError (a ValueError) names rank, Program and
-    the file of its traceback if ranks die or hang.
+    Samples under the batch's key are reused until `partial.forget` learns that the rule's table is written. Only
+    one batch at a time runs on a machine: others wait.
+
+    Raises:
+        LaunchError: Ranks die or hang; a ValueError that names rank, Program and traceback file.
     """
     timer = _Timer(batch, progress)
     with machine_lock(progress):
@@ -105,12 +110,14 @@ def time_programs(batch: Batch, progress: Progress) -> list[TimedProgram]:
 def time_candidates(
     batch: Batch, check: ValueCheck, progress: Progress
 ) -> tuple[list[TimedProgram], FailedJobs]:
-    """The same for jobs of which some may be broken: (samples, how jobs failed), every job in one of them.
+    """Time jobs, some of which may be broken: return (samples, failures), with every job in one of them.
 
-    Each runs once and its values are looked at, before any is timed. One that gives wrong ones is left out, and so
-    is one that crashes its ranks, hangs or raises, alone too; the others are tried or timed in a new launch.
-    LaunchError where ranks fail at no job, or at one that is needed; ValueError where the values of such a job are
-    wrong.
+    Each job runs once and its values are checked before any is timed. Jobs with wrong values are left out. So are
+    jobs that crash their ranks, hang or raise, also when alone; a new launch tries or times the others.
+
+    Raises:
+        LaunchError: Ranks fail outside any job, or at a needed job.
+        ValueError: The values of a needed job are wrong.
     """
     timer = _Timer(batch, progress)
     with machine_lock(progress):
@@ -118,14 +125,14 @@ def time_candidates(
 
 
 def check_values(batch: Batch, check: ValueCheck, progress: Progress) -> FailedJobs:
-    """How jobs fail that run once, and are not timed. What is raised: as `time_candidates` has it."""
+    """Run each job once without timing and return the failures. Raises as `time_candidates`."""
     timer = _Timer(batch, progress)
     with machine_lock(progress):
         return timer.tried(check)
 
 
 class _Timer:
-    """One batch on its way: launches until nothing is missing."""
+    """One batch in progress: launches until nothing is missing."""
 
     def __init__(self, batch: Batch, progress: Progress) -> None:
         self.jobs = list(batch.jobs)
@@ -140,7 +147,7 @@ class _Timer:
             self.evidence.clear()
 
     def finish(self) -> list[TimedProgram]:
-        """Launch what is missing; a launch in which others took too much CPU is repeated once."""
+        """Launch missing samples; repeat a launch once if others took too much CPU."""
         self._recover()
         kept = self.kept.attempts()
         lacking = bool(missing(self.jobs, kept))
@@ -153,7 +160,7 @@ class _Timer:
             repeat=self.settings.repeat_disturbed,
             progress=self.progress,
         )
-        left = {job.key for job in self.jobs}  # a launch that ended well may hold one that failed since
+        left = {job.key for job in self.jobs}  # a complete launch may hold a job that failed since
         timed = [one for one in self._chosen() if one.key in left]
         _say_floor(timed, self.settings, self.progress)
         for said in doubts([_told(one) for one in timed]):
@@ -161,7 +168,7 @@ class _Timer:
         return timed
 
     def tried(self, check: ValueCheck) -> FailedJobs:
-        """Jobs that fail when each runs once."""
+        """Return the jobs that fail in a single run."""
         jobs = {job.key: job for job in self.jobs}
         failed = FailedJobs(self.kept.folder, self.progress, needed=check.needed)
 
@@ -174,7 +181,7 @@ class _Timer:
         return failed
 
     def finish_without_failed(self, check: ValueCheck) -> tuple[list[TimedProgram], FailedJobs]:
-        """`finish` with those jobs only that do not fail, neither when tried nor when timed."""
+        """Do `finish` with the jobs that fail neither in the trial nor in timing."""
         jobs, failed = {job.key: job for job in self.jobs}, self.tried(check)
 
         def together() -> list[TimedProgram]:
@@ -188,7 +195,7 @@ class _Timer:
         return without_failed(together, alone, failed, before_again=self.kept.discard_cut_off), failed
 
     def _try(self, jobs: Sequence[Job], check: ValueCheck, failed: FailedJobs) -> None:
-        """Run jobs once and look at what they give."""
+        """Run jobs once and check their values."""
         self.progress(f"running {len(jobs)} Programs once: are their values right?")
         trials = [check.trial(job) for job in jobs]
         with at_work(self.kept.folder / "trial", self.evidence) as work:
@@ -209,21 +216,21 @@ class _Timer:
                     failed.leave_out(name, what)
 
     def _chosen(self) -> list[TimedProgram]:
-        """All that is kept; of attempts that ended by themselves the least disturbed."""
+        """Return all kept samples; of several complete attempts only those of the least disturbed."""
         attempts = self.kept.attempts()
         if sum(one.complete for one in attempts) > 1:
             attempts = [self.kept.least_disturbed()]
         return [timed for one in attempts for timed in programs_of(one)]
 
     def _recover(self) -> None:
-        """Keep what launches that a dead run left had finished; their folders go."""
+        """Keep the finished rounds of a dead run's launches, and delete their folders."""
         for work, kept in self.kept.left_at_work():
-            if not kept:  # else how disturbed it was is known
+            if not kept:  # a kept launch has its CPU share
                 self._keep(work, None)
             shutil.rmtree(work)
 
     def _keep(self, work: Path, share: float | None) -> None:
-        """Keep what a launch in a folder gave; share: of the CPU that others took, None where it was cut off."""
+        """Keep the results of a launch folder. share: of the CPU, taken by others; None: the launch was cut off."""
         timed = timed_programs(
             work,
             fingerprint=self.fingerprint,
@@ -234,7 +241,7 @@ class _Timer:
         self.kept.keep(work, [asdict(one) for one in timed], complete=share is not None)
 
     def _launch_missing(self) -> None:
-        """One launch of what no launch has, or of all once more."""
+        """Launch the missing Programs once, or all Programs again."""
         kept = self.kept.attempts()
         left = missing(self.jobs, kept)
         if kept and left:
@@ -243,7 +250,7 @@ class _Timer:
         self.launch(jobs if left else self.jobs)
 
     def launch(self, jobs: Sequence[Job]) -> None:
-        """One launch, kept whether it ends well or not."""
+        """Run one launch; keep it whether it ends well or not."""
         attempt = self.kept.next_attempt()
         share: float | None = None
         with at_work(self.kept.work(0, attempt), self.evidence, found_again=True) as work:
@@ -253,7 +260,7 @@ class _Timer:
                 self._keep(work, share)
 
     def _time(self, launch: int, jobs: Sequence[Job], work: Path) -> float:
-        """One launch in a folder; the share of the CPU that others took."""
+        """Run one launch in a folder; return the share of the CPU taken by others."""
         plan = LaunchPlan(
             launch=launch,
             ranks=self.deployment.ranks,
@@ -267,7 +274,7 @@ class _Timer:
 
 
 def _wrong(check: ValueCheck, trial: Trial, observed: Observed) -> Failed | None:
-    """What is wrong with a job that ran to its end."""
+    """Return the failure of a job that ran to its end."""
     if observed.error:
         return Failed(status=JobStatus.RAISED, message=observed.error)
     wrong = observed.overwritten or check.wrong(trial, observed)

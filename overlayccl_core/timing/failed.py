@@ -1,8 +1,8 @@
-"""Jobs that fail on real ranks: which is to blame, how, and that a batch goes on without it.
+"""Jobs that fail on real ranks: find the job to blame and its failure, and continue the batch without it.
 
-Ranks also end for reasons that are no job's: memory is short, or somebody kills a process. So a job at which a
-launch failed is tried once more, alone, and left out when that fails too. One that runs alone goes on; it is left
-out after all when launches with others have failed at it MOST times.
+Ranks also end for reasons outside a job: memory is short, or a person kills a process. So a job blamed for a failed
+launch is tried once more, alone, and left out if it fails again. If it runs alone, it stays in the batch until MOST
+launches with others have failed at it.
 """
 
 import json
@@ -16,7 +16,7 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.tables.atomic import write_text
 
 FILE = "failed.json"
-MOST = 3  # failures beside others: a job that bears no company is likelier by then than somebody who kills it
+MOST = 3  # failures beside others: by now the job is a likelier cause than a person who kills ranks
 Gave = TypeVar("Gave")
 
 STATUS_OF = {
@@ -28,7 +28,7 @@ STATUS_OF = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """How a job failed, and for people: what happened and where its evidence is. launch: of its batch."""
+    """The failure of a job. message: for people, the event and its evidence; launch: number of the launch."""
 
     status: JobStatus
     message: str
@@ -36,7 +36,7 @@ class Failed:
 
 
 def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
-    """(the job that ranks were at when they failed, how); None where no job is to blame."""
+    """Return the job in progress on the failed ranks, and its failure; None if no job is to blame."""
     status = STATUS_OF.get(error.kind)
     if status is None or error.job is None:
         return None
@@ -45,11 +45,13 @@ def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
 
 
 class FailedJobs(Mapping[str, Failed]):
-    """Name of a job that is left out -> how it failed. Kept in a batch's folder, where a run that goes on finds it.
+    """Jobs left out, by name, with their failures; kept in a batch's folder (None: not kept) for a continued run.
 
-    needed: jobs without which the others mean nothing. suspects: jobs at which a launch failed, to be tried alone.
-    tried: whether all jobs of the batch were tried by now, before they are timed. unchecked: job -> why its values
-    were not seen. No folder: none is kept.
+    Attributes:
+        suspects: Jobs blamed for a failed launch, to be tried alone.
+        tried: All jobs of the batch have been tried by now, before they are timed.
+        unchecked: Jobs with unseen values, and the reason.
+        _needed: Jobs indispensable for the meaning of the others.
     """
 
     def __init__(
@@ -73,9 +75,10 @@ class FailedJobs(Mapping[str, Failed]):
             self._out, self._times, self.suspects = _failures(data["out"]), data["times"], data["suspects"]
 
     def blame(self, error: LaunchError, launch: int = 0, *, alone: bool = False) -> None:
-        """Note at which job a launch failed: a suspect beside others, left out when it was alone.
+        """Record the job to blame for a failed launch: a suspect if it ran beside others, left out if alone.
 
-        The error again where no job is to blame, and where one that is needed would be left out.
+        Raises:
+            LaunchError: No job is to blame, or a needed job would be left out.
         """
         culprit = blamed(error, launch)
         if culprit is None:
@@ -92,27 +95,27 @@ class FailedJobs(Mapping[str, Failed]):
         self.leave_out(name, failed)
 
     def clear(self, name: str) -> None:
-        """A suspect ran alone to its end: going on with it, unless its values were wrong."""
+        """Continue with a suspect after it ran alone to its end, unless its values were wrong."""
         if name not in self._out:
             self.suspects.remove(name)
             self._write()
             self._progress(f"{name} runs when it is alone: going on with it")
 
     def leave_out(self, name: str, failed: Failed) -> None:
-        """Go on without a job."""
+        """Continue without a job."""
         self._out[name] = failed
         self.suspects = [one for one in self.suspects if one != name]
         self._write()
         self._progress(f"{name} {failed.status}, going on without it: {failed.message}")
 
     def not_checked(self, name: str, why: str) -> None:
-        """The values of a job were not looked at."""
+        """Record the reason for leaving a job's values unchecked."""
         self.unchecked[name] = why
         self._write()
         self._progress(f"{name}: {why}")
 
     def all_tried(self) -> None:
-        """No job needs to be tried any more."""
+        """Record that all jobs have been tried."""
         self.tried = True
         self._write()
 
@@ -145,10 +148,15 @@ def without_failed(
     launch: int = 0,
     before_again: Callable[[], None] = lambda: None,
 ) -> Gave:
-    """What `together` gives when no launch fails any more: the one rule by which jobs are judged.
+    """Return the result of `together` once no launch fails any more; the one rule for judging jobs.
 
-    together: launches all jobs that are not in `failed`. alone: launches one of them. before_again: is called after
-    every failure. LaunchError: `FailedJobs.blame`.
+    Args:
+        together: Launches all jobs outside `failed`.
+        alone: Launches one of them.
+        before_again: Called after every failure.
+
+    Raises:
+        LaunchError: As in `FailedJobs.blame`.
     """
     while True:
         tried: str | None = None

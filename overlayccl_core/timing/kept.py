@@ -1,9 +1,9 @@
-"""The launches of a batch, kept as they come: a run that was cut off goes on where it stopped.
+"""The launches of a batch, kept as they come: an interrupted run continues at the same point.
 
 <folder>/launch-<number>.<attempt>.json   rows of a launch, finished or cut off
-<folder>/launch-<number>.<attempt>/       a launch at work, or what a dead run left of one
+<folder>/launch-<number>.<attempt>/       a launch at work, or the remains of a dead run's launch
 
-A launch that others disturbed has a second attempt.
+A launch disturbed by others has a second attempt.
 """
 
 import json
@@ -20,66 +20,66 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptLaunch:
-    """A launch that was kept. rows: at least one; complete: it ended by itself, not by an interruption."""
+    """A kept launch. rows: at least one; complete: it ended by itself, not by an interruption."""
 
     rows: Sequence[Row]
     complete: bool
 
     @property
     def disturbed(self) -> bool:
-        """Others took too much of the CPU."""
+        """Whether others took too much of the CPU."""
         return bool(self.rows[0]["disturbed"])
 
     @property
     def foreign_cpu_share(self) -> float:
-        """Of the CPU (0..1), taken by others; infinite where it was cut off before this was known."""
+        """The share of the CPU (0..1) taken by others; infinite if the launch was cut off before it was known."""
         share = self.rows[0]["foreign_cpu_share"]
         return math.inf if share is None else float(share)
 
 
 class KeptLaunches:
-    """The launches of one batch (one key) in one folder, by number; a batch of timings has number 0 alone."""
+    """The launches of one batch (one key) in one folder, by number; a batch of timings has number 0 only."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def attempts(self, number: int = 0) -> list[KeptLaunch]:
-        """What is kept of a launch, first attempt first."""
+        """Return the kept attempts of a launch, first attempt first."""
         paths = sorted(self.folder.glob(f"launch-{number}.*.json"), key=_attempt)
         return [KeptLaunch(**json.loads(path.read_text())) for path in paths]
 
     def next_attempt(self, number: int = 0) -> int:
-        """The first that nothing is kept of."""
+        """Return the number of the next attempt."""
         return max(map(_attempt, self.folder.glob(f"launch-{number}.*.json")), default=-1) + 1
 
     def work(self, number: int, attempt: int) -> Path:
-        """The folder in which an attempt works."""
+        """Return the work folder of an attempt."""
         return self.folder / f"launch-{number}.{attempt}"
 
     def keep(self, work: Path, rows: Sequence[Row], *, complete: bool = True) -> None:
-        """Keep the rows of the attempt that works in a folder, if there are any."""
+        """Write the rows of the attempt in a work folder, if there are any."""
         if rows:
             write_text(work.with_name(f"{work.name}.json"), json.dumps({"rows": rows, "complete": complete}))
 
     def left_at_work(self) -> list[tuple[Path, bool]]:
-        """(folder, whether its rows are kept) of the attempts that a dead run left."""
+        """Return (folder, whether its rows are kept) of the attempts that a dead run left."""
         folders = sorted(path for path in self.folder.glob("launch-*") if path.is_dir())
         return [(path, path.with_name(f"{path.name}.json").exists()) for path in folders]
 
     def discard_cut_off(self) -> None:
-        """Forget attempts that were cut off: what ran beside a Program that failed is timed anew."""
+        """Delete interrupted attempts: Programs beside a failed one are timed anew."""
         for path in self.folder.glob("launch-*.json"):
             if not json.loads(path.read_text())["complete"]:
                 path.unlink()
 
     def least_disturbed(self, number: int = 0) -> KeptLaunch:
-        """The attempt of which others took least, among those that ended by themselves."""
+        """Return the attempt with the smallest foreign CPU share among those that ended by themselves."""
         complete = [one for one in self.attempts(number) if one.complete]
         return min(complete, key=lambda one: one.foreign_cpu_share)
 
     def disturbed_twice(self, number: int) -> bool:
-        """Whether it was repeated in vain."""
+        """Tell whether a repetition was disturbed, too."""
         attempts = self.attempts(number)
         return len(attempts) > 1 and all(one.disturbed for one in attempts)
 
@@ -92,9 +92,10 @@ class KeptLaunches:
         repeat: bool,
         progress: Callable[[str], None],
     ) -> None:
-        """Launch if something is lacking; then, where `repeat`, once more if others disturbed the only attempt.
+        """Launch if something is lacking; with `repeat`, launch once more if others disturbed the only attempt.
 
-        launch: one more attempt, which is kept.
+        Args:
+            launch: Makes one more attempt and keeps it.
         """
         if lacking:
             launch()

@@ -1,4 +1,4 @@
-"""What a timed launch gave, finished or cut off, and what is still to be timed of its batch."""
+"""The results of a timed launch, finished or cut off, and the rounds still missing in its batch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -27,7 +27,7 @@ def timed_programs(
     foreign_cpu_share: float | None,
     disturbed: bool = False,
 ) -> list[TimedProgram]:
-    """The Programs of which a launch in a folder finished a round; none where its preparation was cut off."""
+    """Return the Programs with a finished round in a launch folder; none if its preparation was cut off."""
     prepared = (work / PLAN_FILE).exists() and (work / STAMPS_FILE).exists()
     calibration = Calibration.read(work) if prepared else None
     if calibration is None:
@@ -65,7 +65,7 @@ def timed_programs(
 
 
 def programs_of(launch: KeptLaunch) -> list[TimedProgram]:
-    """What a kept launch has, of `asdict`."""
+    """Return the timed Programs of a kept launch, made of plain data."""
     fields: Iterator[dict[str, Any]] = (
         {name: tuple(x) if isinstance(x, list) else x for name, x in row.items()} for row in launch.rows
     )
@@ -73,9 +73,9 @@ def programs_of(launch: KeptLaunch) -> list[TimedProgram]:
 
 
 def missing(jobs: Sequence[Job], launches: Sequence[KeptLaunch]) -> dict[str, int | None]:
-    """key -> rounds that are still to be taken (None: as many as the budget gives); empty when all is there.
+    """Return the rounds still to take, by job key (None: as many as the budget allows); empty if none.
 
-    A launch that ended by itself is all there is to be had. After cut-off ones the first one's plan counts.
+    A launch that ended by itself is final. After interrupted launches the first one's plan counts.
     """
     if any(launch.complete for launch in launches):
         return {}
@@ -93,4 +93,4 @@ def missing(jobs: Sequence[Job], launches: Sequence[KeptLaunch]) -> dict[str, in
             rounds_left[job.key] = max(left, 2)  # one round alone has no repeat
     racing = [job.key for job in jobs if job.races and rounds_left.get(job.key)]
     most = max((rounds_left[key] or 0 for key in racing), default=0)
-    return rounds_left | dict.fromkeys(racing, most)  # who races is compared in the same rounds
+    return rounds_left | dict.fromkeys(racing, most)  # racing Programs are compared in the same rounds

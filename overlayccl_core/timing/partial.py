@@ -1,9 +1,9 @@
-"""Where the launches of a rule are kept, until its tables are written and recorded.
+"""The folders of a rule's launches, kept until its tables are written and recorded.
 
-<partial>/<rule>-<key>/   a batch: what its launches gave, until the rule's table is written
-<partial>/written/        batches whose tables are written, until Snakemake has recorded that
-  launch-<k>/             a launch at work, or what a dead run left of one
-<logs>/<rule>.failure-<k>/ evidence of the k-th launch that failed, from 0: its log, its ranks' tracebacks
+<partial>/<rule>-<key>/   a batch: results of its launches, until the rule's table is written
+<partial>/written/        batches with written tables, until Snakemake has recorded that
+  launch-<k>/             a launch at work, or the remains of a dead run's launch
+<logs>/<rule>.failure-<k>/ evidence of the k-th failed launch, from 0: its log, its ranks' tracebacks
 """
 
 import hashlib
@@ -22,23 +22,24 @@ from overlayccl_core.launching.parts import LOG_FILE
 from overlayccl_core.tables import records
 from overlayccl_core.tables.atomic import write_bytes
 
-KEY_DIGITS = 16  # of the digest that a batch's folder ends in
+KEY_DIGITS = 16  # of the digest at the end of a batch folder's name
 LOGS = "logs"
-PARTIAL = ".partial"  # beside them: batches of launches
-AWAY, MADE = "written", "made.json"  # in it: those whose tables are written, and which tables
-GOING = "."  # begins the name of one that is being removed
+PARTIAL = ".partial"  # beside the logs: batches of launches
+AWAY, MADE = "written", "made.json"  # in it: batches with written tables, and the list of tables
+GOING = "."  # first character of a batch in removal
 
 
 def key(*parts: Any) -> str:
-    """Digest of all that decides what a batch's figures mean: plain data."""
+    """Return the digest of everything that decides the meaning of a batch's figures (plain data)."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=KEY_DIGITS // 2).hexdigest()
 
 
 def forget(partial_dir: Path, rule: str, outputs: Iterable[Path]) -> None:
-    """Put away the batches of a rule: its tables are written, so whoever runs it again wants new samples.
+    """Put away the batches of a rule: its tables are written, so the next run of the rule wants new samples.
 
-    They go for good once Snakemake has recorded that (`settle`): if it is killed before, it has the rule run again.
+    `settle` deletes them once Snakemake has recorded the job. If Snakemake is killed before, it runs the rule
+    again.
     """
     made = json.dumps([file.as_posix() for file in outputs]).encode()
     for folder in Path(partial_dir).glob(f"{rule}-{'[0-9a-f]' * KEY_DIGITS}"):
@@ -50,9 +51,9 @@ def forget(partial_dir: Path, rule: str, outputs: Iterable[Path]) -> None:
 
 
 def settle(partial_dir: Path) -> None:
-    """Of batches that were put away, remove those whose tables are there and recorded, and have the others back.
+    """Delete batches that were put away if their tables exist and are recorded; bring back the others.
 
-    It may be killed anywhere: what is to go is first renamed, so that nothing is ever taken for a whole batch.
+    It may be killed anywhere: a batch is renamed before its removal, so no remainder passes for a whole batch.
     """
     for away in sorted((Path(partial_dir) / AWAY).glob("*")):
         back = Path(partial_dir) / away.name
@@ -68,9 +69,9 @@ def settle(partial_dir: Path) -> None:
 
 
 def _recorded(made: Path) -> bool:
-    """Whether all tables that a batch has made are there, and their job is recorded; False where nothing tells.
+    """Tell whether all tables of a batch exist and their job is recorded; False if unknown.
 
-    A job that fails after it wrote its tables loses them: Snakemake removes what it does not trust.
+    A job that fails after writing its tables loses them: Snakemake removes incomplete output.
     """
     try:
         tables = [Path(one) for one in json.loads(made.read_text())]
@@ -81,27 +82,27 @@ def _recorded(made: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Where launches of a rule leave what their ranks said when they failed: <logs>/<name>.failure-<k>/."""
+    """The folders for the output of ranks in failed launches of a rule: <logs>/<name>.failure-<k>/."""
 
     logs: Path
     name: str
 
     @classmethod
     def beside(cls, partial_dir: Path, name: str) -> "Evidence":
-        """In the folder of logs of the same results."""
+        """Use the log folder of the same results."""
         return cls(logs=Path(partial_dir).parent / LOGS, name=name)
 
     def clear(self) -> None:
-        """Forget what an earlier run of the rule left."""
+        """Delete the evidence of earlier runs of the rule."""
         for folder in self.logs.glob(f"{self.name}.failure-*"):
             shutil.rmtree(folder)
 
     def keep(self, work: Path, ranks: Sequence[int] = (), log: str = LOG_FILE) -> Path:
-        """Copy a launch's logs and tracebacks; returns the file to read first: of `ranks`, else `log`."""
+        """Copy a launch's logs and tracebacks; return the file to read first: of `ranks`, else `log`."""
         folders = (self.logs / f"{self.name}.failure-{k}" for k in itertools.count())
         folder = next(one for one in folders if not one.exists())
         folder.mkdir(parents=True)
-        for pattern in (f"{Path(LOG_FILE).stem}*", "rank-*.error"):  # logs: of each node
+        for pattern in (f"{Path(LOG_FILE).stem}*", "rank-*.error"):  # one log for each node
             for file in sorted(work.glob(pattern)):
                 shutil.copy(file, folder)
         first = (folder / name for name in (*(f"rank-{rank}.error" for rank in ranks), log))
@@ -110,10 +111,13 @@ class Evidence:
 
 @contextmanager
 def at_work(folder: Path, evidence: Evidence, *, found_again: bool = False) -> Iterator[Path]:
-    """An empty folder for one launch; it goes when the launch ends. What a dead run left there goes before.
+    """Make an empty folder for one launch, without a dead run's remains, and delete it when the launch ends.
 
-    A LaunchError comes out naming the file in which its evidence is kept. found_again: what was measured is found
-    in the folder later, so that stays where the machine takes no more files.
+    Args:
+        found_again: Measurements are read from the folder later: keep it if the machine refuses files.
+
+    Raises:
+        LaunchError: The launch failed; the error names the file with its evidence.
     """
     if folder.exists():
         shutil.rmtree(folder)

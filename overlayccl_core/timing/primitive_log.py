@@ -1,4 +1,4 @@
-"""What became of the primitives of a selftest, kept as it comes: a run that was killed goes on behind it."""
+"""The results of a selftest's primitives, kept as they come: a killed run continues behind them."""
 
 import json
 import shutil
@@ -14,14 +14,14 @@ PASS, FAIL, UNSUPPORTED = "pass", "fail", "unsupported"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimitiveResult:
-    """What became of a primitive: pass, fail (wrong values) or unsupported, and what was seen."""
+    """The result of a primitive: pass, fail (wrong values) or unsupported, with the observation."""
 
     outcome: str
     detail: str
 
 
 class PrimitiveLog(Mapping[str, PrimitiveResult]):
-    """Name of a primitive -> what became of it, in a folder's file. Wrong values are not kept: they stop all."""
+    """Results by name of the primitive, in a folder's file. Wrong values are not kept: they end the selftest."""
 
     def __init__(self, folder: Path, progress: Callable[[str], None]) -> None:
         self._path = folder / FILE
@@ -32,14 +32,14 @@ class PrimitiveLog(Mapping[str, PrimitiveResult]):
             progress(f"selftest: {len(self._known)} primitives were tried before, going on behind them")
 
     def keep(self, seen: Mapping[str, PrimitiveResult]) -> None:
-        """Write down what was seen of some."""
+        """Write down the results of some primitives."""
         self._known |= seen
         kept = {name: asdict(one) for name, one in self._known.items() if one.outcome != FAIL}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self._path, json.dumps(kept))
 
     def forget(self) -> None:
-        """Nothing is known of any."""
+        """Delete all results."""
         shutil.rmtree(self._path.parent, ignore_errors=True)
         self._known = {}
 

@@ -1,4 +1,4 @@
-"""Programs of one call each: what a selftest tries on a library."""
+"""Programs of one call each, for the selftest of a library."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -35,17 +35,20 @@ INPUT: Port = ("x",)
 OUTPUT: Port = ("y",)
 LARGEST_INTEGER = 8
 QUARTER = 4
-SEVERAL = 3  # values of a call that does several
-EXACT = 256  # whole numbers up to there are exact in bfloat16, in whatever order they are added
+SEVERAL = 3  # values of a coalesced call
+EXACT = 256  # integers up to 256 are exact in bfloat16, in any order of adding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Primitive:
     """A Program of one call.
 
-    block: elements that go or come together, of which the larger side has as many as a group has ranks.
-    like: the same with a small payload. pattern: one whose values it has, each block over and over; its block is
-    odd, so that what is off by a power of two has other values. None: it has its own.
+    Attributes:
+        block: Elements sent or received together; the larger side of the call has one block for each rank of a
+            group.
+        like: The same call with a small payload.
+        pattern: Primitive with the values of each block, over and over; its block is odd, so an offset by a power
+            of two shows. None: it has values of its own.
     """
 
     program: Program
@@ -56,11 +59,11 @@ class Primitive:
 
     @property
     def call(self) -> Call:
-        """As the capabilities table has it."""
+        """The call as the capabilities table names it."""
         return call_of(self.collectives, self.program.problem.case)
 
     def over(self, limits: Iterable[Limit], payload_bytes: int | None = None) -> Limit | None:
-        """The first published limit that it is over, with so many bytes on a rank (its own unless given)."""
+        """Return the first published limit exceeded with `payload_bytes` on a rank (default: its own payload)."""
         call, case = self.call, self.program.problem.case
         spread = case.ranks // case.ranks_per_node
         if self.collectives[0].kind is not Kind.COLLECTIVE_PERMUTE:
@@ -75,13 +78,13 @@ class Primitive:
 
     @property
     def name(self) -> str:
-        """`all_reduce_max over 2 of 4 ranks, bfloat16, 64KiB`."""
+        """A readable name: `all_reduce_max over 2 of 4 ranks, bfloat16, 64KiB`."""
         call = self.call
         over = f"{shape_text(call.shape)} of {self.program.problem.ranks} ranks"
         return f"{call.operation} over {over}, {call.dtype.value}, {bytes_text(call.payload_bytes)}"
 
     def random_inputs(self, seed: int) -> dict[Port, NDArray[np.float64]]:
-        """port -> float64[N, elements]: small integers, whose sums over a group are exact in every dtype."""
+        """Draw small integers with exact sums over a group in every dtype: port -> float64[N, elements]."""
         spec = self.program.problem.inputs[INPUT]
         largest = max(min(LARGEST_INTEGER, EXACT // self.call.shape[0]), 1)
         shape = (self.program.problem.ranks, spec.size)
@@ -89,7 +92,7 @@ class Primitive:
         return {INPUT: random.integers(-largest, largest + 1, shape).astype(np.float64)}
 
     def floats_of_places(self, seed: int) -> dict[Port, NDArray[np.float64]]:
-        """port -> float64[N, elements]: unit normals; members with one place in their groups have the same."""
+        """Draw unit normals, equal at equal places of the groups: port -> float64[N, elements]."""
         groups = self.collectives[0].groups
         spec = self.program.problem.inputs[INPUT]
         drawn = np.random.default_rng(seed).standard_normal((groups.size, spec.size))
@@ -97,16 +100,16 @@ class Primitive:
         return {INPUT: typed[groups.place]}
 
     def meaning(self, inputs: Values) -> NDArray[np.float64]:
-        """float64[N, elements]: what every rank must get."""
+        """Compute the correct result of every rank in NumPy: float64[N, elements]."""
         typed = {INPUT: inputs[INPUT].astype(NUMPY_DTYPES[self.collectives[0].dtype])}
         held, _ = evaluate(self.program.outputs, typed, Real(), self.program.problem.ranks)
         return held[OUTPUT].on_all().astype(np.float64)
 
 
 def primitives(deployment: Deployment, elements: int) -> list[Primitive]:
-    """Every collective over groups of every shape (`shapes`), and every permute (`permutes`), in every dtype.
+    """Return every collective over every shape of groups (`shapes`) and every permute (`permutes`), in every dtype.
 
-    Where ranks compile, shapes and dtypes apart: every shape in float32, every dtype with all ranks.
+    If ranks compile, shapes and dtypes vary separately: every shape in float32, every dtype with all ranks.
     """
     tried = []
     for dtype in FLOATS:
@@ -121,8 +124,11 @@ def primitives(deployment: Deployment, elements: int) -> list[Primitive]:
 
 
 def shapes(deployment: Deployment) -> list[Groups]:
-    """The groups that are tried: all ranks; a part of a node, and those in the same place of each part; where
-    nothing is compiled also members in no order: it takes minutes to compile what a closed library then refuses."""
+    """Return the groups to try: all ranks, parts of a node, and the ranks at equal places of the parts.
+
+    If nothing is compiled, members in no order follow: a closed library takes minutes to compile these, then
+    refuses.
+    """
     ranks, on_a_node = deployment.ranks, deployment.ranks_per_node
     parts = [g for g in range(2, on_a_node + 1) if on_a_node % g == 0 and g < ranks]
     tried = [world(ranks), *(contiguous(ranks, g) for g in parts)]
@@ -142,10 +148,10 @@ def _from_both_ends(ranks: int) -> list[int]:
 
 
 def at_payloads(deployment: Deployment, largest: int, elements: int) -> list[Primitive]:
-    """Every collective over all ranks and over the groups of tiers, in float32, with about so many bytes a call.
+    """Return every collective over all ranks and over the groups of tiers, in float32, with `largest` bytes a call.
 
-    Where nothing is compiled also with a quarter of that, and so on down to those of so many elements, which they
-    are like: a library may cut a payload into chunks in another way at each size.
+    If nothing is compiled, payloads also go down by quarters to those of `elements`, the primitives in `like`: at
+    each size a library may cut a payload into chunks differently. All sizes are approximate.
     """
     ranks, on_a_node = deployment.ranks, deployment.ranks_per_node
     tiers = [world(ranks)]
@@ -160,7 +166,7 @@ def at_payloads(deployment: Deployment, largest: int, elements: int) -> list[Pri
 
 
 def larger(deployment: Deployment, small: Primitive, size: int) -> Primitive:
-    """The same with about so many bytes a call: a whole number of times as many."""
+    """Return the same call with about `size` bytes: a whole multiple of its payload."""
     made = _of_block(deployment, small, small.block * max(size // small.call.payload_bytes, 1))
     return replace(made, like=small, pattern=_of_block(deployment, small, small.block - 1 | 1))
 
@@ -195,9 +201,11 @@ def grouped(
     *,
     values: int = 1,
 ) -> Primitive:
-    """One call over replica groups; `elements` at its larger side, made a multiple of the group.
+    """Build one call over replica groups.
 
-    values: so many parts of the input, of unlike sizes, by one call (of kinds that are as large on both sides).
+    Args:
+        elements: Elements at the larger side, rounded up to a multiple of the group size.
+        values: Cut the input into this many parts of unlike sizes, in one call (for kinds as large on both sides).
     """
     whole = -(-elements // groups.size) * groups.size
     x = _input(whole // groups.size if kind is Kind.ALL_GATHER else whole, dtype)
@@ -209,16 +217,13 @@ def grouped(
 
 
 def permute(deployment: Deployment, dtype: DType, elements: int, sources: Sequence[int]) -> Primitive:
-    """A permute of all ranks: rank r hears sources[r], or nobody (-1) and then holds zeros."""
+    """Build a permute of all ranks: rank r receives from sources[r], or holds zeros (-1: no sender)."""
     x = _input(elements, dtype)
     return _primitive(deployment, x, [nodes.make_permute(x, sources)], elements)
 
 
 def permutes(ranks: int) -> list[tuple[int, ...]]:
-    """Whom every rank hears in the permutes that are tried, the ring first: one of every shape.
-
-    Two and three ranks have no other than rings and lines.
-    """
+    """Return the senders of one permute per shape, ring first; two and three ranks have rings and lines only."""
     half, order = ranks // 2, _from_both_ends(ranks)
     before = dict(zip(order, np.roll(order, 1).tolist(), strict=True))
     some = [

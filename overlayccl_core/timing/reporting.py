@@ -1,5 +1,4 @@
-"""How far a launch is: at once when its phase changes; while it times, step by step to who wants steps, and in a
-line every half minute to people."""
+"""The progress of a launch: told at phase changes, then step by step, or in a line every half minute to people."""
 
 import time
 from collections.abc import Callable
@@ -11,15 +10,15 @@ from overlayccl_core.launching.status import Phase, Status
 from overlayccl_core.measuring.progress import Step, takes_steps, tell
 
 LINE_S = 30.0  # between lines
-STEP_S = 1.0  # between steps, to who shows them in place
+STEP_S = 1.0  # between steps, for listeners that take them
 ROUNDS = (Phase.TIMING, Phase.CHECKING)  # phases that may be counted in rounds
 Progress = Callable[[str], None]
 
 
 class Reporter:
-    """Looks at the ranks' status rows (`watch`) and says how far they are.
+    """Reads the ranks' status rows (`watch`) and reports the progress of the slowest rank.
 
-    head: what runs. total: of its rounds, once it is known (None: not yet); the ranks' least counts.
+    head: name of the launch. total: returns its number of rounds, None while unknown.
     """
 
     def __init__(self, head: str, total: Callable[[], int | None], progress: Progress) -> None:
@@ -32,7 +31,7 @@ class Reporter:
         self._first: tuple[float, int] | None = None  # when rounds were first seen, and how many
 
     def watch(self, rows: NDArray[np.int64]) -> None:
-        """See int64[ranks, 6] as they stand."""
+        """Look at the status rows, int64[ranks, 7]."""
         phase, now = Phase(int(rows[:, Status.PHASE].min())), time.monotonic()
         if phase is self._phase and now - self._said_at < self._every_s:
             return
@@ -43,7 +42,7 @@ class Reporter:
         self._phase, self._said_at = phase, now
 
     def _tell_round(self, done: int, total: int) -> None:
-        """With the time that is left, as rounds go."""
+        """Report a round, with the time left as extrapolated from past rounds."""
         now = time.monotonic()
         self._first = self._first or (now, done)
         began, first = self._first

@@ -1,4 +1,4 @@
-"""What is checked before anything is timed: right values, what the library can do, and that tiers are real."""
+"""The checks before any timing: right values, the library's capabilities, and real tiers."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -42,14 +42,14 @@ TRIED_ELEMENTS = 2**14
 TIER_ELEMENTS = 2**18
 TIER_SECONDS = 20.0
 STEP_TIMEOUT_S = 20.0
-LESS = 16  # what a payload that fails is divided by, to see what does not
+LESS = 16  # divisor of a failing payload, for the next try
 
-SUMS = (Kind.ALL_REDUCE.value, Kind.ALL_REDUCE.value + COALESCED_SUFFIX)  # whose results are replicated
+SUMS = (Kind.ALL_REDUCE.value, Kind.ALL_REDUCE.value + COALESCED_SUFFIX)  # with replicated results
 
 RULE = "selftest"
 ONES_CHECK = "all_reduce of ones gives {ranks}"
 MEANING_CHECK = "equals its NumPy meaning"
-BITS_CHECK = "gives all ranks the same bits"  # what the proof takes for granted of replicated outputs
+BITS_CHECK = "gives all ranks the same bits"  # an assumption of the proof on replicated outputs
 TIERS_CHECK = "nearer ranks are not slower"
 
 Rows = list[dict[str, Any]]
@@ -57,11 +57,11 @@ Looked = TypeVar("Looked")
 
 
 class SelftestError(ValueError):
-    """Ranks that do not compute what they should: nothing may be measured on them."""
+    """Ranks compute wrong values: nothing may be measured on them."""
 
 
 def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[list[Primitive], int]:
-    """(What a selftest tries where nothing fails but what is published, how often it starts ranks for it)."""
+    """Return (the primitives to try, the number of launches) if nothing fails beyond published limits."""
     small = primitives(deployment, TRIED_ELEMENTS)
     dreaded = {one.name for one in small if one.over(limits)}
     large = [
@@ -76,11 +76,12 @@ def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selftest:
-    """The checks of one deployment. Launches work in folders below `folder`; what they found is kept there until
-    `partial.forget` is told that the rule's tables are written.
+    """The checks of one deployment. Results stay below `folder` until `partial.forget` learns of written tables.
 
-    limits: published ones of the node. What is over one comes last and alone: it may hang its ranks for minutes.
-    largest_payload_bytes: of the Cases, where it is more than the deployment's. code: digest of the rule's code.
+    Attributes:
+        limits: Published limits of the node. Calls over a limit come last, each alone: ranks may hang for minutes.
+        largest_payload_bytes: The largest payload of the Cases, if larger than the deployment's.
+        code: Digest of the rule's code.
     """
 
     deployment: Deployment
@@ -101,14 +102,16 @@ class Selftest:
 
     @property
     def evidence(self) -> Evidence:
-        """Where ranks that fail leave what they said."""
+        """The place for the output of failed ranks."""
         return Evidence.beside(self.folder, RULE)
 
     def run(self) -> tuple[Rows, Rows]:
-        """(rows of selftest, rows of capabilities). SelftestError if a primitive gives wrong values.
+        """Return (rows of selftest, rows of capabilities).
 
-        A large payload that works says nothing of what the library can do: it has no row in capabilities, so what
-        reads them does not hang on the size of Cases.
+        A large payload that works has no row in capabilities: so their readers do not depend on the size of Cases.
+
+        Raises:
+            SelftestError: A primitive gives wrong values.
         """
         if not self.before:
             self.evidence.clear()
@@ -155,7 +158,7 @@ class Selftest:
         return self._check(ONES_CHECK.format(ranks=ranks), became.outcome, became.detail, one)
 
     def _try_all(self, tried: Sequence[Primitive]) -> list[tuple[Primitive, PrimitiveResult]]:
-        """What became of each. One that kills or hangs its ranks, alone too, is unsupported."""
+        """Return the result of each. Primitives that kill or hang their ranks, also alone, are unsupported."""
         primitive_of = {p.name: p for p in tried}
         trials = {p.name: self._trial(p, seed) for seed, p in enumerate(tried)}
         failed = FailedJobs(None, self.progress)
@@ -193,10 +196,7 @@ class Selftest:
         return [(p, self.before[name]) for name, p in primitive_of.items()]
 
     def _payloads(self) -> list[tuple[Primitive, PrimitiveResult]]:
-        """What became of calls of large payloads, and of smaller ones where they fail.
-
-        Not of those that fail with a small one.
-        """
+        """Try large payloads, and smaller ones after a failure; skip calls that fail with a small payload."""
         most, tried = max(self.largest_payload_bytes, self.deployment.largest_payload_bytes), []
         large = at_payloads(self.deployment, most, TRIED_ELEMENTS)
         left = [p for p in large if p.like and not self._refused(p.like)]
@@ -216,12 +216,12 @@ class Selftest:
         return tried
 
     def _refused(self, primitive: Primitive) -> bool:
-        """Whether it was tried, in vain."""
+        """Tell whether a primitive was tried without success."""
         known = self.before.get(primitive.name)
         return known is not None and known.outcome != PASS
 
     def _trial(self, primitive: Primitive, seed: int) -> Trial:
-        """A large one has the values of its pattern, those of each block over and over."""
+        """Make a trial; a large primitive gets the values of its pattern, repeated within each block."""
         small = primitive.pattern
         if small is None:
             return Trial(job=self._job(primitive), inputs=primitive.random_inputs(seed))
@@ -242,7 +242,7 @@ class Selftest:
         )
 
     def _bits(self, sums: Sequence[Primitive]) -> Rows:
-        """Of all_reduces, on floats that every group has alike."""
+        """Check all_reduces on floats that are equal in every group."""
         trials = [Trial(job=self._job(p), inputs=p.floats_of_places(seed)) for seed, p in enumerate(sums)]
         seen = self._run(trials, lambda seen: list(map(_same_bits, seen))) if trials else []
         return [
@@ -251,7 +251,7 @@ class Selftest:
         ]
 
     def _run(self, trials: Sequence[Trial], look: Callable[[Sequence[Observed]], Looked]) -> Looked:
-        """What `look` makes of what trials gave, while it can be read."""
+        """Run trials and return `look` of the results, while their folder exists."""
         with at_work(self.folder / RULE, self.evidence) as work:
             return look(
                 self.backend.run_once(
@@ -260,9 +260,9 @@ class Selftest:
             )
 
     def _tiers(self) -> dict[str, Any]:
-        """Declared tiers against timed groups: nearer ranks must not be slower than farther ones.
+        """Check declared tiers by timing groups: nearer ranks must not be slower than farther ones.
 
-        The near groups are the largest parts of a unit that are no larger than the far ones.
+        The near groups are the largest parts of a unit up to the size of the far groups.
         """
         near, far = self.deployment.tiers[0], self.deployment.tiers[-1]
         ranks = self.deployment.ranks
@@ -291,7 +291,7 @@ class Selftest:
         return self._check(TIERS_CHECK, PASS if good else FAIL, detail)
 
     def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
-        """name -> us of one call."""
+        """Return us of one call, by name."""
         jobs = [self._job(primitive, name) for name, primitive in gathers.items()]
         settings = TimingSettings(seconds=TIER_SECONDS, maximum_rounds=20)
         plan = LaunchPlan(

@@ -16,11 +16,9 @@ from overlayccl_core.backends.rank import Members, Rank
 from overlayccl_core.program.nodes import Port
 
 Function = Callable[[], Generator[Any, Any, None]]
-NewGroup = Callable[[tuple[int, ...]], Any]  # the library's group of some global ranks
+NewGroup = Callable[[tuple[int, ...]], Any]  # makes the library's group of some global ranks
 Inputs = Mapping[Port, torch.Tensor]
-Prepared = tuple[
-    int, torch.dtype, tuple[int, int] | None
-]  # elements, dtype, of ids the smallest and the largest
+Prepared = tuple[int, torch.dtype, tuple[int, int] | None]  # elements, dtype, smallest and largest id
 
 
 def load_module(path: Path, name: str) -> ModuleType:
@@ -35,9 +33,10 @@ def load_module(path: Path, name: str) -> ModuleType:
 
 
 class Deployed:
-    """A Case of a deployed file, connected, with what an emitted module has. Its own selftest has passed.
+    """A connected Case of a deployed file, with the attributes of an emitted module.
 
-    RuntimeError on all ranks, naming rank, port and error, where it does not pass.
+    Raises:
+        RuntimeError: Its own selftest fails; on all ranks, naming rank, port and error.
     """
 
     def __init__(
@@ -56,20 +55,20 @@ class Deployed:
 
     @property
     def calls(self) -> int:
-        """Of the library, so far."""
+        """Calls of the library so far."""
         return sum(self._connected.stamp()["calls"].values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """One function of an emitted module that is connected: its generator function and its Read event."""
+    """One function of a connected emitted module: its generator function and its Read event."""
 
     function: Function
     read: Any
 
     @classmethod
     def load(cls, path: Path, name: str, job: PlannedJob, rank: Rank) -> "Emitted":
-        """Import a job's module and connect it; to be called on every rank in the same order."""
+        """Import a job's module and connect it; call it on every rank in the same order."""
         module: Any = (
             rank.load_deployed(path, name, job.members, job.case)
             if job.deployed
@@ -79,10 +78,10 @@ class Emitted:
 
 
 def run(module: Emitted, inputs: Inputs) -> None:
-    """Run a module to its end, dropping what it writes.
+    """Run a module to its end and drop its outputs.
 
-    An emitted module has waited for every value that it writes, so that all of them are there; on a device they
-    are once that is synchronised (`Rank.force`). Where calls are recorded first, `collect` holds what is written.
+    An emitted module has waited for every value it writes. On a device, values are there after `Rank.force`. If
+    calls are recorded first, use `collect` to hold the outputs.
     """
     read = module.read
     generator = module.function()
@@ -95,7 +94,7 @@ def run(module: Emitted, inputs: Inputs) -> None:
 
 
 def collect(module: Emitted, inputs: Inputs) -> dict[Port, torch.Tensor]:
-    """Run a module to its end and keep what it writes: port -> flat tensor."""
+    """Run a module to its end and return its outputs: port -> flat tensor."""
     outputs: dict[Port, torch.Tensor] = {}
     generator = module.function()
     try:
@@ -111,7 +110,7 @@ def collect(module: Emitted, inputs: Inputs) -> dict[Port, torch.Tensor]:
 
 
 class InputPool:
-    """Prepared tensors: different ports of one Program get different ones, Programs share them."""
+    """Prepared tensors: different ones for the ports of one Program, shared between Programs."""
 
     def __init__(self, seed: int, device: str) -> None:
         self._random = torch.Generator().manual_seed(seed)
@@ -119,7 +118,7 @@ class InputPool:
         self._held: dict[Prepared, list[torch.Tensor]] = {}
 
     def take(self, ports: Mapping[Port, Prepared]) -> dict[Port, torch.Tensor]:
-        """A tensor for each port: unit normals, or ids."""
+        """Return a tensor for each port: unit normals, or ids."""
         used: dict[Prepared, int] = {}
         taken = {}
         for port, kind in ports.items():

@@ -1,4 +1,4 @@
-"""A rank's process from its first word to its last: where it stands, its status, its errors."""
+"""A rank's process from beginning to end: its place, its status, its errors."""
 
 import os
 import time
@@ -14,12 +14,12 @@ from overlayccl_core import disk
 from overlayccl_core.launching.parts import STATUS
 from overlayccl_core.launching.status import Phase, RankStatus, Status
 
-STAY_S = 30.0  # the launcher ends all ranks once all are done: one that leaves earlier may upset the others
+STAY_S = 30.0  # until the launcher ends all ranks: leaving earlier may upset the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a rank stands. local_rank: on its host; shared: by its ranks with who watches them."""
+    """The place of a rank. local_rank: on its host; shared: status shared by the host's ranks and their watcher."""
 
     rank: int
     ranks: int
@@ -29,12 +29,12 @@ class Place:
 
     @property
     def clock_offset_ns(self) -> int:
-        """What to add to the host's CLOCK_MONOTONIC to have that of the first node, now: clocks drift."""
+        """The offset from the host's CLOCK_MONOTONIC to the first node's, now: clocks drift."""
         return self.shared.clock_offset_ns
 
     @classmethod
     def from_environment(cls) -> "Place":
-        """As whoever started it has said (`torch_ranks.start`)."""
+        """Read the place from the environment set by `torch_ranks.start`."""
         local_ranks = int(os.environ["LOCAL_WORLD_SIZE"])
         return cls(
             rank=int(os.environ["RANK"]),
@@ -47,7 +47,7 @@ class Place:
 
 @contextmanager
 def joined(folder: Path) -> Iterator[tuple[Place, RankStatus]]:
-    """This rank's place and status, for work that ends with it; the process ends here.
+    """Give this rank's place and status to the work; the process ends with it.
 
     An exception goes to rank-<r>.error and ends the launch.
     """
@@ -62,8 +62,8 @@ def joined(folder: Path) -> Iterator[tuple[Place, RankStatus]]:
         time.sleep(STAY_S)
     except Exception as error:
         failed_ns = time.monotonic_ns() + place.clock_offset_ns
-        with suppress(OSError):  # the disk may be what it failed of
+        with suppress(OSError):  # a bad disk may be the reason
             (folder / f"rank-{place.rank}.error").write_text(traceback.format_exc())
         status.fail(failed_ns, disk.refused(error))
-        os._exit(1)  # the group cannot be left in order: the others may be inside a collective
+        os._exit(1)  # no orderly exit from the group: the others may be inside a collective
     os._exit(0)

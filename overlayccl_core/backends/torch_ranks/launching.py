@@ -1,5 +1,4 @@
-"""What a backend does whose ranks are processes of torch: the launches that `Backend` declares, on one host or
-many.
+"""The launches of backends with torch processes as ranks, as declared by `Backend`, on one host or many.
 
 This file imports no torch: ranks do.
 """
@@ -23,15 +22,14 @@ TRIALS = "overlayccl_core.backends.torch_ranks.trials"
 
 
 def host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:
-    """Of a fingerprint: this host (devices: and those of its ranks), or the nodes that the deployment's file tells
-    of."""
+    """Return a fingerprint's parts for this host (devices: and its devices), or for the deployment file's nodes."""
     if deployment.nodes == 1 and deployment.launcher == "here":
         return fingerprints.node_parts() if devices else fingerprints.host_parts()
     return {"nodes": f"{deployment.nodes} of {deployment.node or 'Slurm'}", "launcher": deployment.launcher}
 
 
 def ranks_of(deployment: Deployment) -> str:
-    """How many ranks, and where they run."""
+    """Describe the number of ranks and their nodes."""
     if deployment.nodes == 1 and deployment.launcher == "here":
         return f"{deployment.ranks} on this host"
     node = f" ({deployment.node})" if deployment.node else ""
@@ -41,23 +39,25 @@ def ranks_of(deployment: Deployment) -> str:
 def refused_interface(
     deployment: Deployment, environment: Callable[[Deployment, str], Mapping[str, str]]
 ) -> str:
-    """Why ranks cannot meet on this host, where it is their only one; empty where they can."""
+    """Return why ranks cannot meet on this host, if it is their only one; empty if they can."""
     wrong = interface.refused(environment(deployment, "")) if deployment.launcher == "here" else ""
     return f"deployment {deployment.name}: {wrong}" if wrong else ""
 
 
 def in_time(_: Deployment) -> float:
-    """Steps take what they take: nothing is compiled in them."""
+    """Return a patience of 1: steps compile nothing."""
     return 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launches:
-    """What starts ranks, of `Backend`: `starter, time_launch, run_once, train` of a backend are those of one.
+    """Starts ranks for a backend: its `starter, time_launch, run_once, train` are the methods of one instance.
 
-    refuses, cannot_train: as `Backend` has them. environment: of the ranks on this host, (deployment, towards).
-    patience: how many times as long a step may take, where a library compiles in it, before it hangs.
-    imports: what ranks that train need beside their worker, if it takes long to import.
+    Attributes:
+        refuses, cannot_train: As in `Backend`.
+        environment: Returns the environment of the ranks on this host, for (deployment, towards).
+        patience: Factor on the time limit of a step, for libraries that compile in it.
+        imports: Modules that ranks in training need beside their worker, if slow to import.
     """
 
     refuses: Callable[[Deployment], str]
@@ -67,14 +67,14 @@ class Launches:
     imports: tuple[str, ...] = ()
 
     def starter(self, deployment: Deployment, towards: str) -> Starter:
-        """How its ranks are started on this host. towards: the address of the first node; empty: there is one."""
+        """Return the Starter of ranks on this host. towards: address of the first node; empty if it is alone."""
         environment = self.environment(deployment, towards)
         if wrong := interface.refused(environment):
             raise RefusedError(wrong)
         return starting.starter(environment)
 
     def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
-        """Time the plan of a folder; returns the share of the CPU that others took."""
+        """Time the plan of a folder; return the share of the CPU taken by others."""
         timed = Launch(
             worker=TIMER,
             folder=folder,
@@ -103,13 +103,13 @@ class Launches:
         return read_seen(folder, trials, deployment.ranks)
 
     def train(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
-        """Start a worker module on all ranks; returns the share of the CPU that others took."""
+        """Start a worker module on all ranks; return the share of the CPU taken by others."""
         if why := self.cannot_train(deployment):
             raise ValueError(f"deployment {deployment.name}: {why}")
         return self._start(deployment, replace(started, imports=self.imports), watch)
 
     def _start(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
-        """RefusedError where no ranks can be started, now and here."""
+        """Start a launch here or on nodes; RefusedError if no ranks can be started, now and here."""
         if refused := self.refuses(deployment) or launcher_of(deployment).refuses_here(deployment):
             raise RefusedError(refused)
         write_joining(started.folder, deployment)

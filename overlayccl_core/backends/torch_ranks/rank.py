@@ -1,6 +1,4 @@
-"""What ranks have in common that torch starts (`backends.rank.Rank`), whatever library their tensors go through:
-where they stand, their clock, and what they tell each other beside that library.
-"""
+"""The common part of torch-started ranks (`backends.rank.Rank`) of any library: place, clock, control messages."""
 
 import statistics
 import time
@@ -15,16 +13,18 @@ import torch.distributed as dist
 from overlayccl_core.backends.torch_ranks.joining import Place
 from overlayccl_core.launching.status import RankStatus
 
-LEAD_NS = 2_000_000  # on one host an all_reduce of 8 bytes is usually over within 2 ms
-LEADS = 2  # over several, so many times what half of them take
-TRIED = 21  # of them
+LEAD_NS = 2_000_000  # an all_reduce of 8 bytes on one host usually ends within 2 ms
+LEADS = 2  # over several hosts: this many times the median of an agreement
+TRIED = 21  # agreements timed for that
 NEVER = timedelta(hours=12)  # the launcher decides when a rank hangs, not the library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchRank:
-    """This rank. control: a group of all ranks whose tensors live in the host's memory, for what ranks tell each
-    other. lead_ns: how long before an instant all ranks know of it."""
+    """This rank. control: a group of all ranks with tensors in host memory, for messages beside the library.
+
+    lead_ns: time from the agreement on an instant to the instant.
+    """
 
     place: Place
     status: RankStatus
@@ -38,45 +38,45 @@ class TorchRank:
 
     @property
     def index(self) -> int:
-        """Its number, from 0."""
+        """The rank's number, from 0."""
         return self.place.rank
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """The number of ranks."""
         return self.place.ranks
 
     def largest(self, *values: float) -> list[float]:
-        """The largest of each value over all ranks, on all ranks."""
+        """Return the largest of each value over all ranks, on all ranks."""
         tensor = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self.control)
         return [float(x) for x in tensor.tolist()]
 
     def everybody(self, *values: float) -> list[list[float]]:
-        """The values of every rank, by rank."""
+        """Return the values of every rank, by rank."""
         told = torch.empty(self.ranks, len(values), dtype=torch.float64)
         dist.all_gather(list(told), torch.tensor(values, dtype=torch.float64), group=self.control)
         of_ranks: list[list[float]] = told.tolist()
         return of_ranks
 
     def now_ns(self) -> int:
-        """CLOCK_MONOTONIC of the first node."""
+        """Return CLOCK_MONOTONIC of the first node."""
         return time.monotonic_ns() + self.place.clock_offset_ns
 
     def meet(self) -> None:
-        """Return on all ranks at the same instant: agreed ahead of time, then slept for: nobody spins."""
+        """Return on all ranks at the same instant: they agree on it ahead, and sleep until then; none spins."""
         left_ns = self._latest_ns() + self.lead_ns - self.now_ns()
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
 
     def _latest_ns(self) -> int:
-        """When the last rank came here."""
+        """Return the arrival time of the last rank."""
         instant = torch.tensor([self.now_ns()])
         dist.all_reduce(instant, op=dist.ReduceOp.MAX, group=self.control)
         return int(instant.item())
 
     def _lead_ns(self) -> int:
-        """What half of all agreements take on the slowest rank, and as much again."""
+        """Return twice the median duration of an agreement on the slowest rank, at least LEAD_NS."""
         took = []
         for _ in range(TRIED):
             came = self._latest_ns()

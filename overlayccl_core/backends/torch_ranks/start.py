@@ -1,10 +1,9 @@
-"""What starts the ranks of launches on a host: one process that imports all they need once, and forks them.
+"""Start the ranks of launches on a host: one process imports their modules once, and forks them.
 
-Run as `python -m`, it reads launches from standard input, a JSON object a line (the fields of `Asked`), and answers
-with lines of JSON: of each the number of its process and the port of its store, and, when it has ended, how. As
-under torchrun, the store in which ranks meet is that process's, on a port that nobody else has, and the first rank
-that fails ends all others of the host. torchrun would import everything once for each rank of each launch, which
-takes longer than many a launch.
+Run as `python -m`, it reads launches from standard input, a JSON object a line, and answers with lines of JSON:
+first the process id of the launch and the port of its store, at its end the exit code. As under torchrun, the store
+where ranks meet belongs to that process, on a free port, and the first rank to fail ends all others of the host.
+torchrun would import everything once for each rank of each launch; that takes longer than many launches.
 """
 
 import gc
@@ -28,19 +27,19 @@ from overlayccl_core.launching import processes
 from overlayccl_core.launching.parts import Part
 from overlayccl_core.launching.status import Phase, Status
 
-OTHERS_S = 0.2  # in which others may have ended by themselves, before they are ended
+OTHERS_S = 0.2  # for other failing ranks to end by themselves, before they are ended
 FILES = 65536  # Neuron, setup-trn1-multi-node-execution: connections of a rank to all others are files
-PATIENCE_S = 2.0  # with one that is told to end
+PATIENCE_S = 2.0  # after a signal to end
 
 
 def serve() -> None:
-    """Begin each launch that standard input asks for, one after another, until it ends."""
+    """Begin each launch requested on standard input, one after another, until it ends."""
     many_files()
     for line in sys.stdin:
         asked = json.loads(line)
         part = Part.from_json(asked["part"])
         for module in (asked["worker"], *asked["imports"]):
-            with suppress(Exception):  # who needs it will say so
+            with suppress(Exception):  # the importing rank reports it
                 resolve_name(module)
         server = _listening(part)
         me = os.getpid()
@@ -53,7 +52,7 @@ def serve() -> None:
 
 
 def many_files() -> None:
-    """Let ranks have as many files open as the host allows, up to FILES: Slurm brings the few of a login shell."""
+    """Raise the limit of open files to FILES or the host's maximum: Slurm brings a login shell's low limit."""
     few, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES if allowed == resource.RLIM_INFINITY else min(FILES, allowed)
     if few != resource.RLIM_INFINITY and few < wanted:
@@ -61,7 +60,7 @@ def many_files() -> None:
 
 
 def _listening(part: Part) -> socket.socket | None:
-    """Where the store is to be made; None: another host has it."""
+    """Return the socket for the store; None if another host has the store."""
     if part.port:
         return None
     return socket.create_server((part.address, 0))
@@ -72,7 +71,7 @@ def _answer(**told: int) -> None:
 
 
 def _launch(asked: Mapping[str, Any], part: Part, server: socket.socket | None, parent: int) -> NoReturn:
-    """The process of one launch."""
+    """Run the process of one launch."""
     code = 1
     try:
         processes.die_with(parent)
@@ -87,13 +86,15 @@ def _launch(asked: Mapping[str, Any], part: Part, server: socket.socket | None, 
 
 
 def main(folder: Path, part: Part, worker: str, exit_codes: Path, server: socket.socket | None) -> int:
-    """Start the ranks of a part and wait for them; 1 where some failed.
+    """Start the ranks of a part and wait for them; return 1 if some failed.
 
-    exit_codes has those that did: {process id: code}, negative for a signal. server: makes the store.
+    Args:
+        exit_codes: File for the failed ranks: {process id: code}, negative for a signal.
+        server: Socket for the store.
     """
     work = resolve_name(f"{worker}:main")
     port = server.getsockname()[1] if server else part.port
-    gc.freeze()  # what is here stays shared between the ranks
+    gc.freeze()  # objects so far stay shared between the ranks
     running = {
         _start(work, folder, part.environment(local_rank, port), server) for local_rank in range(part.count)
     }
@@ -119,7 +120,7 @@ def main(folder: Path, part: Part, worker: str, exit_codes: Path, server: socket
 
 
 def _store(server: socket.socket) -> dist.TCPStore:
-    """The store in which ranks meet: of this process, for as long as it is kept."""
+    """Make the store where ranks meet; it belongs to this process, as long as it is kept."""
     address, port = server.getsockname()
     return dist.TCPStore(
         address,
@@ -133,7 +134,7 @@ def _store(server: socket.socket) -> dist.TCPStore:
 def _start(
     work: Callable[[Path], None], folder: Path, environment: Mapping[str, str], server: socket.socket | None
 ) -> int:
-    """The process id of a rank that was started; the rank itself does not return."""
+    """Fork a rank and return its process id; in the rank itself it does not return."""
     parent = os.getpid()
     if pid := os.fork():
         return pid
@@ -152,9 +153,9 @@ def _start(
 
 
 def _first_failed(running: set[int], part: Part) -> dict[int, int]:
-    """Process id and exit code of the first rank that fails; none where all end well.
+    """Return process id and exit code of the first failed rank; empty if all end well.
 
-    One that aborts after it has said that it is done, as some library's destructor does, has not failed.
+    An abort after the rank has reported its end is no failure: some libraries' destructors abort.
     """
     while running:
         pid, status = os.wait()
@@ -165,7 +166,7 @@ def _first_failed(running: set[int], part: Part) -> dict[int, int]:
 
 
 def _was_done(pid: int, part: Part) -> bool:
-    """Whether a rank had done its work, as it told whoever watches it."""
+    """Tell whether a rank has reported its work as done, in its status."""
     if not part.status.exists():
         return False
     rows = Status.open(part.status, part.count).snapshot()
@@ -173,7 +174,7 @@ def _was_done(pid: int, part: Part) -> bool:
 
 
 def _ended(running: set[int]) -> dict[int, int]:
-    """Those that ended meanwhile, and failed."""
+    """Return process ids and exit codes of further ranks that have ended with a failure."""
     codes = {}
     for rank in tuple(running):
         pid, status = os.waitpid(rank, os.WNOHANG)

@@ -23,27 +23,29 @@ EXIT_CODES_FILE = "exit-codes.json"
 OF_SCRIPTS = (
     "OVERLAYCCL_PLAIN",
     "OVERLAYCCL_CHECK",
-)  # what is measured is the chosen way, and nothing beside it
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # whoever starts the launch may have set others
+)  # only the chosen way is measured
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # the caller may have set others
 
 
 def starter(environment: Mapping[str, str]) -> Starter:
-    """How ranks with such an environment are started here. Of a rank they get what `Part.environment` says, too."""
+    """Return the Starter of ranks with this environment, plus `Part.environment` of each rank."""
     return Starter(start=lambda plan, part: start(plan, part, environment), mark=START, exit_codes=exit_codes)
 
 
 def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
-    """Of all ranks: this process's, one thread each, what is `usual` where nobody has set it, and what the
-    deployment says, whoever has."""
+    """Return the environment of all ranks; later settings win.
+
+    The order: `usual`, this process's environment, one thread each, the deployment's environment.
+    """
     own = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
     environment = {**usual, **os.environ, **own, **deployment.environment}
-    for name in (TOKEN, *OF_SCRIPTS):  # the token is of the agent that starts them
+    for name in (TOKEN, *OF_SCRIPTS):  # the token belongs to the starting agent
         environment.pop(name, None)
     return environment
 
 
 def start(plan: Launch, part: Part, environment: Mapping[str, str]) -> "_Starting":
-    """Begin a launch, from the process that began the ones before it."""
+    """Begin a launch in the server process of the launches before it, if it lives and has this environment."""
     wanted = (dict(environment), Path.cwd())
     server = getattr(_OF_THREAD, "server", None)
     if server is None or server.process.poll() is not None or server.made_for != wanted:
@@ -51,15 +53,13 @@ def start(plan: Launch, part: Part, environment: Mapping[str, str]) -> "_Startin
     return _Starting(server, plan, part)
 
 
-_OF_THREAD = (
-    threading.local()
-)  # a process that is to die with its parent dies with the thread that started it
+_OF_THREAD = threading.local()  # a process set to die with its parent dies with the starting thread
 
 
 class _Server:
-    """A process that runs `start`; it ends with this one.
+    """A process running `start`; it ends with this one.
 
-    Its own errors are told in the log of the launch in which it ends: it imports what ranks need.
+    It imports the ranks' modules, so its own errors go to the log of the launch in which it ends.
     """
 
     def __init__(self, environment: dict[str, str], folder: Path, log: Path) -> None:
@@ -73,13 +73,13 @@ class _Server:
         weakref.finalize(self, _end, self.process, self.errors)
 
     def ask(self, request: Mapping[str, object]) -> None:
-        """Hand over a launch."""
+        """Request a launch."""
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended: so the next answer says
+        with contextlib.suppress(BrokenPipeError):  # it has ended: the next answer reports it
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
 
     def answer(self, seconds: float | None) -> dict[str, Any] | None:
-        """What it tells next, `ended` with its own end; None: nothing for so long (None: for ever)."""
+        """Return its next answer, `ended` at its own end; None after `seconds` of silence (None: wait for ever)."""
         assert self.process.stdout is not None
         if not select.select([self.process.stdout], [], [], seconds)[0]:
             return None
@@ -95,7 +95,7 @@ def _end(process: "subprocess.Popen[bytes]", errors: BinaryIO) -> None:
 
 
 class _Starting:
-    """The process of one launch, a child of the server's. port: of the store in which its ranks meet."""
+    """The process of one launch, a child of the server's. port: of the store where its ranks meet."""
 
     def __init__(self, server: _Server, plan: Launch, part: Part) -> None:
         self._server = server
@@ -117,11 +117,11 @@ class _Starting:
             part.log.write_bytes(server.errors.read())
 
     def poll(self) -> int | None:
-        """How it ended, negative for a signal; None: it runs."""
+        """Return the exit code, negative for a signal; None while it runs."""
         return self._look(0)
 
     def wait(self) -> int:
-        """How it ended, once it has."""
+        """Wait for its end and return the exit code."""
         ended = self._look(None)
         assert ended is not None
         return ended
@@ -133,7 +133,7 @@ class _Starting:
 
 
 def exit_codes(part: Part) -> dict[int, int]:
-    """What `start.main` knew of the ranks of a part when it ended."""
+    """Return the exit codes of a part's failed ranks, as written by `start.main`."""
     file = _exit_codes_file(part)
     codes = json.loads(file.read_text()) if file.exists() else {}
     return {int(pid): code for pid, code in codes.items()}

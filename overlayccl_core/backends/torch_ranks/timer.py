@@ -1,4 +1,4 @@
-"""What a rank of a timed launch runs: loads the plan's modules and times them in rounds."""
+"""The worker of a timed launch: load the plan's modules and time them in rounds."""
 
 import gc
 import py_compile
@@ -27,10 +27,10 @@ from overlayccl_core.backends.torch_ranks.driver import Emitted, InputPool, Inpu
 from overlayccl_core.launching.status import NO_JOB, Phase
 from overlayccl_core.program.nodes import Port
 
-COLD_TIMES = 2  # a margin of ours: so many times as long as a warm call a first one is taken to be at most
-STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than one in a busy stream
+COLD_TIMES = 2  # our margin: assumed upper limit of first call over warm call
+STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than in a busy stream
 SHUTDOWN_S = 1.0
-OVERTIME = 1.25  # of the budget: then a launch ends, with fewer rounds than it should have
+OVERTIME = 1.25  # of the budget: then a launch ends with too few rounds
 
 
 class _Timer:
@@ -47,7 +47,7 @@ class _Timer:
         self.visit_s: list[float] = []
         self.rounds = self.fewest = 0
         self.began_ns = plan.started_ns  # of the budget
-        self.graphs = 0  # compiled by then
+        self.graphs = 0  # compiled before timing
         self.first: list[FirstCall] = []  # of this rank, then of all
 
     def prepare(self) -> None:
@@ -56,7 +56,7 @@ class _Timer:
         self.rank.make_usual_groups()
         paths = [self.rank.folder / job.module for job in self.plan.jobs]
         for index in range(self.rank.index, len(paths), self.plan.ranks):  # the others find them compiled
-            self.rank.status.work_on(index)  # who is to blame if it is no Python
+            self.rank.status.work_on(index)  # the job to blame if it is no Python
             py_compile.compile(str(paths[index]), doraise=True)
         self.rank.meet()
         pool = InputPool(self.plan.settings.seed + self.rank.index, self.rank.device)
@@ -68,8 +68,10 @@ class _Timer:
             self._compile()
 
     def _compile(self) -> None:
-        """The first call of every module: its graphs are traced, compiled and loaded. That takes what it takes,
-        once, as compiled graphs are kept, and is outside of the budget."""
+        """Call every module once: trace, compile and load its graphs.
+
+        It is outside of the budget: it happens once, as compiled graphs are kept, and takes its time.
+        """
         for index, (module, inputs) in enumerate(self.modules):
             self.rank.status.work_on(index)
             (graphs, seconds), start = self.rank.compiled(), self.rank.now_ns()
@@ -83,7 +85,7 @@ class _Timer:
         self.began_ns += round(spent_s * 1e9)
 
     def calibrate(self) -> None:
-        """Repeats of every job and the number of rounds, the same on all ranks."""
+        """Set repeats of every job and the number of rounds, the same on all ranks."""
         self.rank.status.enter(Phase.CALIBRATING)
         settings = self.plan.settings
         seconds = [self._call_s(index) for index in range(len(self.plan.jobs))]
@@ -103,14 +105,14 @@ class _Timer:
         self._write_rounds([job.rounds or self.rounds for job in self.plan.jobs])
 
     def _first_of_all(self) -> list[FirstCall]:
-        """Of every job, what was most on any rank."""
+        """Return each job's first call, the maximum over ranks."""
         most = iter(
             self.rank.largest(*(x for one in self.first for x in (one.us, one.compile_us, one.graphs)))
         )
         return [FirstCall(us=us, compile_us=next(most), graphs=int(next(most))) for us in most]
 
     def _fitting_rounds(self, cold_rounds: int, caps: Sequence[int | None], fewest: int) -> int:
-        """Rounds that the budget has left, the same on all ranks."""
+        """Return the rounds that fit into the remaining budget, the same on all ranks."""
         settings = self.plan.settings
         [spent_s] = self.rank.largest(self._spent_s())
         return planned_rounds(
@@ -135,7 +137,7 @@ class _Timer:
         return repeats_for(call_s, min_sample_ms=settings.min_sample_ms, max_repeats=settings.max_repeats)
 
     def _beside_calls_s(self) -> float:
-        """Seconds that a visit takes beside its calls: it grows with the ranks that have to agree."""
+        """Return the seconds of a visit beside its calls: they grow with the number of ranks in an agreement."""
         took = []
         for _ in range(STREAM):
             start = self.rank.now_ns()
@@ -144,7 +146,7 @@ class _Timer:
         return max(VISIT_OVERHEAD_S, *self.rank.largest(min(took)))
 
     def _call_s(self, job: int) -> float:
-        """Seconds of one call on the slowest rank: the least of what streams of some lengths gave."""
+        """Return the seconds of one call on the slowest rank: the minimum over streams of several lengths."""
         self.rank.status.work_on(job)
         module, inputs = self.modules[job]
         settings = self.plan.settings
@@ -152,7 +154,7 @@ class _Timer:
         if not self.rank.is_lazy:
             self.first.append(FirstCall(us=first * 1e6))
         if first * 1e3 >= COLD_TIMES * max(LONG * settings.lead_in_ms, settings.min_sample_ms):
-            return first  # so long that a sample is one call without a lead-in, whatever a warm one takes
+            return first  # so long that a sample is one call without a lead-in, however quick a warm one is
         seconds = self._stream_s(module, inputs, 1)
         if seconds * 1e3 >= settings.min_sample_ms or settings.max_repeats == 1:
             return seconds
@@ -167,7 +169,7 @@ class _Timer:
         return seconds
 
     def _call(self, module: Emitted, inputs: Inputs, times: int) -> None:
-        """Back-to-back calls, and wait for what they give."""
+        """Make back-to-back calls, and wait for their values."""
         end_call, call = self.rank.end_call, collect if self.rank.is_lazy else run
         for _ in range(times):
             held = call(module, inputs)
@@ -176,10 +178,10 @@ class _Timer:
         self.rank.force()
 
     def time(self) -> None:
-        """Visit every Program in every round but those whose races are over.
+        """Visit every Program in every round, except Programs whose races are over.
 
-        It ends after a whole round once the budget is used up, or when all races are over. What became slower since
-        the calibration may have its rounds a while longer.
+        It ends after a whole round once the budget is used up, or when all races are over. If Programs became
+        slower since the calibration, it takes up to OVERTIME of the budget for the minimum of rounds.
         """
         self.rank.status.enter(Phase.TIMING)
         self.graphs = self.rank.compiled()[0]
@@ -201,13 +203,11 @@ class _Timer:
                 self._plan_again(index, races.over)
 
     def _tell(self, sampled: Sequence[tuple[int, int, int]]) -> float:
-        """Tell all ranks the samples of a round, (job, start, end); returns the seconds spent, the same on all.
+        """Share a round's samples, (job, start, end), with all ranks; return the seconds spent, the same on all.
 
-        Rank 0 writes them down: what a launch keeps, whatever becomes of it.
+        Rank 0 writes them into the stamps, kept whatever happens to the launch.
         """
-        began_ns = (
-            self.plan.started_ns
-        )  # floats of 64 bits hold what has passed since, in nanoseconds, for months
+        began_ns = self.plan.started_ns  # floats of 64 bits hold the nanoseconds since then for months
         mine = [stamp - began_ns for _, *stamps in sampled for stamp in stamps]
         told = np.array(self.rank.everybody(self._spent_s(), *mine))
         of_ranks = told[:, 1:].reshape(self.rank.ranks, len(sampled), 2)
@@ -219,7 +219,7 @@ class _Timer:
         return float(told[:, 0].max())
 
     def _racing(self) -> list[Sequence[float]]:
-        """Samples (us) of what races, the same on all ranks."""
+        """Return samples (us) of racing Programs, the same on all ranks."""
         cold = self.plan.settings.cold_rounds
         return [
             samples[cold:] if job.races else []
@@ -227,7 +227,7 @@ class _Timer:
         ]
 
     def _plan_again(self, index: int, over: Sequence[bool]) -> None:
-        """Give the rounds that are left to those whose races are not over."""
+        """Give the remaining rounds to Programs whose races are not over."""
         left = [0 if out else job.rounds for job, out in zip(self.plan.jobs, over, strict=True)]
         self.rounds = min(index + self._fitting_rounds(0, left, TWO), self.plan.settings.maximum_rounds)
         cold = self.plan.settings.cold_rounds
@@ -239,7 +239,7 @@ class _Timer:
         )
 
     def _sample(self, job: int) -> tuple[int, int]:
-        """When the timed calls of a visit began and ended on this rank (ns of the launch's clock)."""
+        """Return begin and end of a visit's timed calls on this rank (ns of the launch's clock)."""
         self.rank.status.work_on(job)
         module, inputs = self.modules[job]
         self.rank.meet()

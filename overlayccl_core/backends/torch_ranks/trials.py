@@ -1,4 +1,4 @@
-"""What a rank of `run_once` runs: every module once on this rank's rows of the inputs."""
+"""The worker of `run_once`: run every module once on this rank's rows of the inputs."""
 
 import sys
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from overlayccl_core.program.problem import port_text
 
 
 class _Given:
-    """The inputs of a trial on this rank, made as they are asked for: all of them together may be large."""
+    """The inputs of a trial on this rank, made on request: all of them together may be large."""
 
     def __init__(self, file: Path, trial: PlannedTrial, rank: int) -> None:
         with np.load(file) as arrays:
@@ -37,7 +37,7 @@ class _Given:
         return iter(self._rows)
 
     def of(self, port: Port) -> torch.Tensor:
-        """A new tensor, in the memory of the host."""
+        """Return a new tensor, in the memory of the host."""
         row = self._rows[port]
         whole = self._tiles[port].spread(row) if port in self._tiles else row.copy()
         return torch.from_numpy(whole).to(self._dtypes[port])
@@ -56,9 +56,7 @@ def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
         write_overwritten(rank.folder, index, rank.index, f"input {port_text(changed[0])} was overwritten")
         return
     seen = {}
-    for port in list(
-        collected
-    ):  # one at a time, on the host: a device would compile what is asked of it there
+    for port in list(collected):  # one at a time, on the host: a device would compile each operation
         seen[port] = told(_values(collected.pop(port).cpu()), trial.output_tiles.get(port))
     write_seen(rank.folder, index, rank.index, seen)
 

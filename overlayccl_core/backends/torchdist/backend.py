@@ -26,23 +26,23 @@ LIBRARIES = {
     "neuron": "a NeuronCore for each rank, with TorchNeuron; it has never been run",
 }
 NEURON = "torch-neuronx"  # TorchNeuron: torch.distributed on Trainium 2 and later
-VERSIONS = ("torch", "nccl", NEURON)  # a fingerprint tells those that are used; deployed modules compare them
+VERSIONS = ("torch", "nccl", NEURON)  # a fingerprint names those in use; deployed modules compare them
 CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 Rows = list[dict[str, Any]]
 
 
 def emit(program: Program) -> str:
-    """The source of a Program's torch module."""
+    """Return the source of a Program's torch module."""
     return torch_dialect.emit(program, calls=CALLS)
 
 
 def cannot_train(_deployment: Deployment) -> str:
-    """It trains wherever it starts ranks."""
+    """Return no reason: it trains wherever it starts ranks."""
     return ""
 
 
 def fingerprint(deployment: Deployment) -> str:
-    """CPU and devices, torch, library, ranks, and what is set in their environment, in one line."""
+    """Describe CPU, devices, torch, library, ranks and their environment in one line."""
     parts = {
         **launching.host_parts(deployment, devices=deployment.library != "gloo"),
         **_versions(deployment.library),
@@ -54,7 +54,7 @@ def fingerprint(deployment: Deployment) -> str:
 
 
 def _versions(library: str) -> dict[str, str]:
-    """Of VERSIONS, those that the library has to do with; gloo is torch's own."""
+    """Return the VERSIONS relevant for the library; gloo is torch's own."""
     torch = {"torch": metadata.version("torch")}
     if library == "neuron":
         return {**torch, NEURON: metadata.version(NEURON) if _has_neuron() else "not installed"}
@@ -62,7 +62,7 @@ def _versions(library: str) -> dict[str, str]:
 
 
 def refuses(deployment: Deployment) -> str:
-    """What starts the ranks is here, torch has the library for them, and they can meet."""
+    """Return why ranks cannot be started (launcher, library, or interface to meet on); empty if they can."""
     return (
         launcher_of(deployment).refuses(deployment)
         or _refused_library(deployment)
@@ -99,7 +99,7 @@ def _has_neuron() -> bool:
 
 
 def _gpus() -> int:
-    """GPUs that nccl can use. Only torch knows, and it is imported here: asked for nccl alone."""
+    """Return the number of GPUs usable by nccl. Only torch knows; it is imported here, for nccl alone."""
     if util.find_spec("torch") is None:
         return 0
     import torch
@@ -108,7 +108,7 @@ def _gpus() -> int:
 
 
 def _nccl_version() -> str:
-    """As deployed modules find it (`calls.found`); a plan may be made where torch has none."""
+    """Return nccl's version as deployed modules find it (`calls.found`); a plan's torch may have none."""
     from torch.cuda import nccl
 
     try:
@@ -118,12 +118,12 @@ def _nccl_version() -> str:
 
 
 def oversubscribed(deployment: Deployment) -> bool:
-    """More ranks than cores: each rank has a thread that computes."""
+    """Tell whether there are more ranks than cores: each rank has a computing thread."""
     return deployment.ranks_per_node > len(os.sched_getaffinity(0))
 
 
 def doctor(deployment: Deployment) -> Rows:
-    """The library, and whether ranks can be started: rows of check, ok, detail."""
+    """Check the library, and whether ranks can be started: rows of check, ok, detail."""
     installed = util.find_spec("torch") is not None
     version = metadata.version("torch") if installed else "not installed: run `make`"
     refused = refuses(deployment)
@@ -134,7 +134,7 @@ def doctor(deployment: Deployment) -> Rows:
 
 
 def host(deployment: Deployment) -> Rows:
-    """Its cores for the ranks; with nccl its GPUs: rows of check, ok, detail."""
+    """Report cores for the ranks, with nccl also GPUs: rows of check, ok, detail."""
     cores = f"{deployment.ranks_per_node} ranks on {fingerprints.host_parts()['cores']} cores"
     if oversubscribed(deployment):
         cores += ": oversubscribed, start-up times contain the operating system's scheduler"

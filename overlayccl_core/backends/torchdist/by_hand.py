@@ -1,7 +1,7 @@
-"""Tensor parallelism as an engineer writes it in torch: functions of autograd that sum over ranks (Megatron-LM).
+"""Tensor parallelism as an engineer writes it in torch: autograd functions with sums over ranks (Megatron-LM).
 
-Shoeybi et al. 2019, section 3, has f in front of a sublayer and g behind it. Behind g the parts of a parallel block
-are one sum (GPT-NeoX does so); in front of f so are the gradients of their inputs.
+Shoeybi et al. 2019, section 3, has f in front of a sublayer and g behind it. In a parallel block one g sums both
+parts (as in GPT-NeoX), and one f sums the gradients of their inputs.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 
 class _Entered(torch.autograd.Function):  # type: ignore[misc]
-    """f: the identity, whose backward sums over ranks while it does the work of `later`."""
+    """f: the identity; its backward sums over ranks and meanwhile does the work of `later`."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, later: list[Callable[[], None]]) -> torch.Tensor:
@@ -29,7 +29,7 @@ class _Entered(torch.autograd.Function):  # type: ignore[misc]
 
 
 class _Left(torch.autograd.Function):  # type: ignore[misc]
-    """g: a sum over ranks, in place; the gradient passes as it is."""
+    """g: a sum over ranks, in place; the gradient passes unchanged."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -45,7 +45,7 @@ class _Left(torch.autograd.Function):  # type: ignore[misc]
 def connect(model: torch.nn.Module, *, hidden: bool) -> None:
     """Give a model (`training/tensor_parallel.py`, Summing) its sums in front of each sublayer and behind it.
 
-    hidden: those of input gradients are in flight while the gradients of the weights behind them are computed.
+    hidden: sums of input gradients are in flight while the gradients of the weights behind them are computed.
     """
     later: list[Callable[[], None]] = []
     model.connect(

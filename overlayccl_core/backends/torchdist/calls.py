@@ -1,6 +1,6 @@
-"""The calls of torch.distributed, as they are printed into modules (`emit/runtime/calls.pyi` declares them).
+"""The calls of torch.distributed, printed into modules (`emit/runtime/calls.pyi` declares them).
 
-It is read and never imported: what it knows stands here for modules that have nothing of ours.
+This file is read and never imported: modules stand alone, so it contains all it needs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_sc
 
 
 class Held:
-    """A process group that torch alone keeps.
+    """A weak reference to a process group: torch alone keeps it alive.
 
-    One that outlives destroy_process_group() can crash Python as it ends, while gloo's threads drop their works.
+    A group that outlives destroy_process_group() can crash Python at exit, while gloo's threads drop works.
     """
 
     __slots__ = ("_group",)
@@ -33,7 +33,7 @@ class Held:
         self._group = weakref.ref(group)
 
     def get(self) -> dist.ProcessGroup:
-        """RuntimeError where it has been destroyed."""
+        """Return the group; RuntimeError if it has been destroyed."""
         group = self._group()
         if group is None:
             raise RuntimeError("its process group was destroyed: connect again after init_process_group")
@@ -43,21 +43,21 @@ class Held:
 def all_reduce(
     x: torch.Tensor, group: Held, op: dist.ReduceOp = dist.ReduceOp.SUM
 ) -> tuple[torch.Tensor, dist.Work]:
-    """Starts in place: the result takes over x."""
+    """Start in place: the result takes over x."""
     return x, dist.all_reduce(x, op=op, group=group.get(), async_op=True)
 
 
 def all_reduce_coalesced(
     xs: list[torch.Tensor], group: Held, op: dist.ReduceOp = dist.ReduceOp.SUM
 ) -> tuple[list[torch.Tensor], dist.Work]:
-    """Starts in place. What torch.distributed.all_reduce_coalesced does, which cannot be waited for as a Work."""
+    """Start in place, as torch.distributed.all_reduce_coalesced does, but return a Work to wait for."""
     options = AllreduceCoalescedOptions()
     options.reduceOp, options.asyncOp = op, True
     return xs, group.get().allreduce_coalesced(xs, options)
 
 
 def all_gather(x: torch.Tensor, size: int, group: Held) -> tuple[torch.Tensor, dist.Work]:
-    """Starts; the result has `size` elements."""
+    """Start; the result has `size` elements."""
     y = x.new_empty(size)
     return y, _all_gather(y, x, group=group.get(), async_op=True)
 
@@ -65,13 +65,13 @@ def all_gather(x: torch.Tensor, size: int, group: Held) -> tuple[torch.Tensor, d
 def reduce_scatter(
     x: torch.Tensor, size: int, group: Held, op: dist.ReduceOp = dist.ReduceOp.SUM
 ) -> tuple[torch.Tensor, dist.Work]:
-    """Starts; the result has `size` elements."""
+    """Start; the result has `size` elements."""
     y = x.new_empty(size)
     return y, _reduce_scatter(y, x, op=op, group=group.get(), async_op=True)
 
 
 def all_to_all(x: torch.Tensor, group: Held) -> tuple[torch.Tensor, dist.Work]:
-    """Starts."""
+    """Start; the result is as large as x."""
     y = torch.empty_like(x)
     return y, dist.all_to_all_single(y, x, group=group.get(), async_op=True)
 
@@ -92,10 +92,12 @@ class Works:
 def collective_permute(
     x: torch.Tensor, peers: tuple[int | None, int | None], tag: int, group: Held | None = None
 ) -> tuple[torch.Tensor, Works]:
-    """Starts. peers: the global ranks to send to and to receive from (None: nobody, -1: this rank itself).
+    """Start.
 
-    tag: of this module alone; a send of somebody else's between the same ranks does not meet it. group: of
-    all ranks, where the library knows no tags.
+    Args:
+        peers: Global ranks to send to and to receive from (None: no one; source -1: this rank itself).
+        tag: Unique to this module; other sends between the same ranks do not meet it.
+        group: A group of all ranks, if the library knows no tags.
     """
     to, source = peers
     if source == -1:
@@ -107,13 +109,13 @@ def collective_permute(
         calls.append((dist.irecv, y, source))
     if x.device.type == "cpu":
         return y, Works([call(t, peer, group=among, tag=tag) for call, t, peer in calls])
-    # on a device one kernel does both: one behind the other, ranks could wait for each other
+    # on a device one kernel does both: in sequence, ranks could wait for each other
     operations = [dist.P2POp(call, t, peer, among, tag) for call, t, peer in calls]
     return y, Works(dist.batch_isend_irecv(operations) if calls else ())
 
 
 def peers_of(sources: tuple[int, ...], rank: int, ranks: tuple[int, ...]) -> tuple[int | None, int | None]:
-    """(to, source) of this rank; sources[r]: who sends to r, -1 for nobody; `ranks`: the global ones."""
+    """Return this rank's (to, source). sources[r]: the sender to r, -1 for none; ranks: the global ones."""
     if sources[rank] == rank:
         return None, -1
     to = next((ranks[r] for r, source in enumerate(sources) if source == rank), None)
@@ -121,12 +123,12 @@ def peers_of(sources: tuple[int, ...], rank: int, ranks: tuple[int, ...]) -> tup
 
 
 def this_rank() -> int:
-    """The global rank of this process."""
+    """Return the global rank of this process."""
     return int(dist.get_rank())
 
 
 def world_size() -> int:
-    """How many ranks the job has."""
+    """Return the number of ranks of the job."""
     return int(dist.get_world_size())
 
 
@@ -135,9 +137,10 @@ def my_group(
     members: Iterable[tuple[int, ...]],
     new_group: Callable[[tuple[int, ...]], dist.ProcessGroup],
 ) -> Held:
-    """This rank's process group; every rank makes all groups of all concurrent problems, in one order.
+    """Return this rank's process group; every rank makes all groups of all concurrent problems, in one order.
 
-    ValueError where it has other ranks than were asked for, or in another order: blocks lie in the group's order.
+    Raises:
+        ValueError: A group has other ranks than requested, or another order: blocks lie in the group's order.
     """
     mine, me = None, this_rank()
     for ranks in members:
@@ -160,7 +163,7 @@ def _check_ranks(group: dist.ProcessGroup, wanted: tuple[int, ...]) -> None:
 
 
 def make_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
-    """A process group whose blocks are in the order of `ranks`."""
+    """Return a process group with blocks in the order of `ranks`."""
     if ranks == tuple(range(world_size())):
         return dist.group.WORLD
     ordered = {} if list(ranks) == sorted(ranks) else {"sort_ranks": False}
@@ -168,9 +171,9 @@ def make_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
 
 
 def _as_world() -> dict[str, Any]:
-    """What torch does not hand on to a new group by itself: the timeout and the options of the script's own one.
+    """Return the timeout and options of the script's own group: torch gives a new group neither.
 
-    A backend that tells no options has torch's.
+    A backend without options has torch's.
     """
     world = dist.group.WORLD
     backends = [world._get_backend(device) for device in world._device_types]
@@ -181,12 +184,12 @@ def _as_world() -> dict[str, Any]:
     return {"timeout": timeouts[0] if timeouts else None, "pg_options": others[0] if others else None}
 
 
-# world -> what was made of it by name: None where this rank is not in it
+# world -> its groups by name: None if this rank is not a member
 _made: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[Any, Held | None]] = weakref.WeakKeyDictionary()
 
 
 def _made_once(name: Any, make: Callable[[], dist.ProcessGroup]) -> Held | None:
-    """A process group of this world, made where there is none of that name."""
+    """Return the group of this name in this world, made on the first call."""
     of_world = _made.setdefault(dist.group.WORLD, {})
     if name not in of_world:
         group = make()
@@ -195,22 +198,21 @@ def _made_once(name: Any, make: Callable[[], dist.ProcessGroup]) -> Held | None:
 
 
 def kept_group(ranks: tuple[int, ...]) -> dist.ProcessGroup | None:
-    """The process group of some global ranks, made once for all Cases; None where this rank is not in it."""
+    """Return the process group of some global ranks, made once for all Cases; None if this rank is no member."""
     group = _made_once(ranks, lambda: make_group(ranks))
     return None if group is None else group.get()
 
 
 def permute_group(library: str) -> Held | None:
-    """A group of all ranks for this module's permutes, made once: of the libraries gloo alone has tags to tell
-    them from others.
+    """Return a group of all ranks for this module's permutes, made once; None for gloo.
 
-    None where tags do.
+    Only gloo has tags to tell them from other sends.
     """
     return None if library == "gloo" else _made_once("permutes", lambda: dist.new_group(**_as_world()))
 
 
 def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
-    """What each rank (of a group: each of its ranks) gives, by rank; it can be pickled."""
+    """Return each rank's object (of a group: each member's), by rank; it must be picklable."""
     among = None if group is None else group.get()
     said: list[Any] = [None] * dist.get_world_size(among)
     dist.all_gather_object(said, mine, group=among)
@@ -218,20 +220,20 @@ def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
 
 
 def anybody(mine: bool, group: Held, device: torch.device) -> bool:
-    """Whether a rank of a group says so."""
+    """Tell whether any rank of a group says so."""
     told = torch.empty(dist.get_world_size(group.get()), dtype=torch.int64, device=device)
     _all_gather(told, torch.tensor([int(mine)], device=device), group=group.get())
     return bool(told.any())
 
 
 def check_started() -> None:
-    """RuntimeError where this process has not met the others yet."""
+    """Raise RuntimeError if this process has not met the others yet."""
     if not dist.is_initialized():
         raise RuntimeError("there is no process group yet: call torch.distributed.init_process_group first")
 
 
 def found(device: torch.device) -> dict[str, str]:
-    """The library and the versions that are here now."""
+    """Return the library and the versions found here."""
     configured = dist.get_backend_config()
     library = dict(part.split(":") for part in configured.split(",")).get(device.type, configured)
     versions = {"library": library, "torch": metadata.version("torch")}

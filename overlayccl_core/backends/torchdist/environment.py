@@ -1,4 +1,4 @@
-"""The environment of the ranks, and what of it a measurement depends on."""
+"""The environment of the ranks, and its part in a measurement."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching.interface import INTERFACE, interface_towards
 
-USUAL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # unless the caller sets something else
+USUAL = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # unless set by the caller
 HERE = {INTERFACE: "lo", **USUAL}
 SPEED: Mapping[str, Mapping[str, str]] = {
     "gloo": {
@@ -72,18 +72,18 @@ SPEED: Mapping[str, Mapping[str, str]] = {
     },
     "neuron": {"NEURON*": "compiler, runtime and collectives"},
 }
-"""Of a library, beside `fingerprints.SPEED`: variables that change what is measured, and by what (NCCL and CUDA:
-NVIDIA's pages *Environment Variables*)."""
+"""For each library, beside `fingerprints.SPEED`: variables that change measurements, and their effect (NCCL and
+CUDA: NVIDIA's pages *Environment Variables*)."""
 
 
 def environment(deployment: Deployment, towards: str) -> dict[str, str]:
-    """Of the ranks on this host. towards: the address of the first node; empty: there is one."""
+    """Return the environment of the ranks on this host. towards: address of the first node; empty if alone."""
     usual = {INTERFACE: interface_towards(towards), **USUAL} if towards else HERE
     return rank_environment(usual, deployment)
 
 
 def environment_parts(deployment: Deployment) -> dict[str, str]:
-    """The part of a fingerprint that tells what is set here and reaches the ranks."""
+    """Return a fingerprint's part on the settings that reach the ranks."""
     usual = HERE if deployment.nodes == 1 else USUAL
     speed = (*fingerprints.SPEED, *SPEED.get(deployment.library, ()), *deployment.environment)
     environment = rank_environment(usual, deployment)

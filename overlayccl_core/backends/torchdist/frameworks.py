@@ -1,6 +1,6 @@
 """torch's own ways to train, as steps without optimizer, to race modules against (`Rank.framework_step`).
 
-Their settings are those of measuring/frameworks.py.
+measuring/frameworks.py has their settings.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ FrameworkStep = Callable[[Sequence[Any]], torch.Tensor | None]
 
 
 def replicated(model: torch.nn.Module, _device: str, **options: Any) -> FrameworkStep:
-    """DistributedDataParallel, which exchanges gradients in the backward of the last batch alone."""
+    """Step with DistributedDataParallel; it exchanges gradients only in the backward of the last batch."""
     wrapped = DistributedDataParallel(model, **options)
 
     def step(batches: Sequence[Any]) -> torch.Tensor:
         losses = []
         for m, batch in enumerate(batches):
-            wrapped.require_backward_grad_sync = m == len(batches) - 1  # what `no_sync` does
+            wrapped.require_backward_grad_sync = m == len(batches) - 1  # as `no_sync` does
             losses.append(_passes(wrapped, batch, len(batches)))
         return torch.stack(losses)
 
@@ -46,14 +46,16 @@ def sharded(
     once: bool = False,
     last_kept: bool = False,
 ) -> FrameworkStep:
-    """FSDP (`fully_shard`): each of `model.units` gathered when it runs, in both passes, its gradients handed out.
+    """Step with FSDP (`fully_shard`): gather each of `model.units` in both passes, reduce-scatter its gradients.
 
     All other parameters stay whole on every rank; their gradients are averaged in one buffer.
 
-    kept: units stay whole from the forward to the backward pass (`reshard_after_forward=False`). joined: all are
-    gathered in one call. ahead: the next is on its way while one runs. once: gradients are handed out after the
-    last batch, and what is kept is kept until then. last_kept: the last unit stays whole, as it is needed again at
-    once (torchtitan's setting).
+    Args:
+        kept: Units stay whole from the forward to the backward pass (`reshard_after_forward=False`).
+        joined: One call gathers all units.
+        ahead: Gather the next unit while one runs.
+        once: Reduce-scatter gradients only after the last batch, and keep kept units until then.
+        last_kept: The last unit stays whole, as it is needed again at once (torchtitan's setting).
     """
     units = list(model.units)
     mesh = init_device_mesh(device.partition(":")[0], (dist.get_world_size(),))
@@ -85,7 +87,7 @@ def sharded(
 
 
 def _gather_ahead(units: Sequence[Any]) -> None:
-    """Each unit starts to gather the next one of the pass; where no stream does, the call itself must not wait."""
+    """Let each unit gather the next one of the pass; without streams the call itself must not wait."""
     for before, after in pairwise(units):
         before.set_modules_to_forward_prefetch([after])
         after.set_modules_to_backward_prefetch([before])
@@ -94,10 +96,10 @@ def _gather_ahead(units: Sequence[Any]) -> None:
 
 
 def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> FrameworkStep:
-    """torch.distributed.pipelining: `stage` of rank r and that of rank r + N/2 are a model.
+    """Step with torch.distributed.pipelining: `stage` of rank r and that of rank r + N/2 are a model.
 
-    Where there are several pipelines, DDP averages the gradients of a stage over its ranks in the last backward.
-    torch is told what goes in and out: to find out it would run a step, which DDP takes for one of its own.
+    With several pipelines, DDP averages the gradients of a stage over its ranks in the last backward. Input and
+    output are given to torch: otherwise it runs a step to find their shapes, and DDP mistakes that for a real one.
     """
     rank, pipelines = dist.get_rank(), dist.get_world_size() // 2
     mine = _group_of(rank, [(r, r + pipelines) for r in range(pipelines)])
@@ -135,7 +137,7 @@ def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> Framewor
 
 
 def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> FrameworkStep:
-    """Functions of autograd that sum over ranks (by_hand.py)."""
+    """Step with autograd functions that sum over ranks (by_hand.py)."""
     by_hand.connect(model, hidden=hidden)
 
     def step(batches: Sequence[Any]) -> torch.Tensor:
@@ -145,7 +147,7 @@ def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> Fr
 
 
 def _group_of(rank: int, members: Sequence[tuple[int, ...]]) -> Any:
-    """A rank's of several groups: all ranks make all of them."""
+    """Return a rank's group among several: all ranks make all of them."""
     groups = {ranks: shared_group(ranks) for ranks in members}
     return next(group for ranks, group in groups.items() if rank in ranks)
 
@@ -159,12 +161,12 @@ STEPS: dict[Framework, Callable[..., FrameworkStep]] = {
 
 
 def own_part(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's rows of what `fully_shard` keeps in shards; anything else as it is."""
+    """Return this rank's rows of a tensor sharded by `fully_shard`, any other tensor unchanged."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _passes(model: torch.nn.Module, batch: Any, batches: int) -> torch.Tensor:
-    """Forward and backward of one batch's share of the mean loss; its own loss is returned."""
+    """Run forward and backward of one batch's share of the mean loss; return the batch's loss."""
     loss = model(batch)
     (loss / batches).backward()
     return loss.detach()

@@ -10,7 +10,7 @@ Group = Any  # torch gives no public type for process groups
 
 @cache
 def shared_group(ranks: tuple[int, ...]) -> Group:
-    """The process group of some global ranks, one for all modules of a launch; every rank must ask alike."""
+    """Return the process group of some global ranks, one for all modules of a launch; all ranks must ask alike."""
     if ranks == tuple(range(dist.get_world_size())):
         return dist.group.WORLD
     ordered = list(ranks) == sorted(ranks)
@@ -18,10 +18,10 @@ def shared_group(ranks: tuple[int, ...]) -> Group:
 
 
 def make_usual_groups() -> None:
-    """Contiguous groups of every size that divides the ranks, in every launch, used or not.
+    """Make contiguous groups of every size that divides the ranks, in every launch, used or not.
 
-    How many process groups there are changes what a collective of any of them costs, so launches with different
-    groups could not be compared; a training job has several too.
+    The number of process groups changes the cost of a collective on any of them, so launches with different groups
+    could not be compared. A training job has several groups, too.
     """
     ranks = dist.get_world_size()
     for size in (g for g in range(2, ranks + 1) if ranks % g == 0):

@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from overlayccl_core.backends.torchdist.frameworks import FrameworkStep
 
 CALLS = "c10d."  # every call of torch.distributed passes torch's dispatcher under this name
-NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, where it sends
+NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, at its sender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank(TorchRank):
-    """This rank, and where its tensors live."""
+    """This rank, and the device of its tensors."""
 
     device: str
 
     @property
     def is_lazy(self) -> bool:
-        """Calls are issued as they come."""
+        """False: calls are issued as they come."""
         return False
 
     def end_call(self) -> None:
-        """Calls are issued as they come."""
+        """Do nothing: calls are issued as they come."""
 
     def force(self) -> None:
-        """Wait until everything that was issued on the device has happened."""
+        """Wait until everything issued on the device has happened."""
         if self.device != "cpu":
             torch.accelerator.synchronize()
 
     def compiled(self) -> tuple[int, float]:
-        """Nothing is."""
+        """Return zeros: nothing is compiled."""
         return 0, 0.0
 
     @property
@@ -52,7 +52,7 @@ class Rank(TorchRank):
         return f"torch {torch.__version__}"
 
     def make_usual_groups(self) -> None:
-        """Contiguous groups of every size that divides the ranks."""
+        """Make contiguous groups of every size that divides the ranks."""
         groups.make_usual_groups()
 
     def load(self, path: Path, name: str, members: Members) -> ModuleType:
@@ -67,24 +67,24 @@ class Rank(TorchRank):
         return driver.Deployed(module, case, members, groups.shared_group, self.device)
 
     def framework_step(self, model: torch.nn.Module, arm: FrameworkArm) -> "FrameworkStep":
-        """As frameworks.py has it. Ranks that train import it: it takes a second."""
+        """Return the step of frameworks.py. Only ranks in training import it: it takes a second."""
         from overlayccl_core.backends.torchdist import frameworks
 
         return frameworks.STEPS[arm.framework](model, self.device, **arm.settings)
 
     def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What this rank has of a parameter or gradient: `fully_shard` keeps them as DTensors."""
+        """Return this rank's part of a parameter or gradient; `fully_shard` keeps DTensors."""
         from overlayccl_core.backends.torchdist import frameworks
 
         return frameworks.own_part(tensor)
 
     def library_calls(self, operation: str) -> int | None:
-        """Calls that an operation of torch's dispatcher is; None: it is not torch.distributed's."""
+        """Return the calls in an operation of torch's dispatcher; None if it is not torch.distributed's."""
         return int(operation not in NO_CALLS) if operation.startswith(CALLS) else None
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
-    """Join the process group, do the work, say so. An exception goes to rank-<r>.error and ends the launch."""
+    """Join the process group, do the work, report its end. Exceptions go to rank-<r>.error and end the launch."""
     with joined(folder) as (place, status):
         device = _device(library, place.local_rank)
         dist.init_process_group(library, timeout=NEVER)

@@ -1,7 +1,6 @@
-"""The torch_xla backend: closed libraries behind PJRT (Neuron on Trainium, TPUs), and a stand-in for them on CPU
-ranks.
+"""The torch_xla backend: closed libraries behind PJRT (Neuron on Trainium, TPUs), and a stand-in on CPU ranks.
 
-Modules are one graph on all ranks, cut where a Program has a boundary and where a call ends. This file imports no
+Modules are one graph on all ranks, cut at a Program's boundaries and at the end of a call. This file imports no
 torch and no torch_xla: ranks do.
 """
 
@@ -29,7 +28,7 @@ from overlayccl_core.program.program import Program
 REQUIRES = ("torch",)
 FRAMEWORK_ARMS = False  # DDP and FSDP are torch.distributed's
 NEURON, TPU = node.NEURON, "tpu"
-NEEDS = {  # library -> what must be installed where its ranks run
+NEEDS = {  # library -> packages required on the hosts of its ranks
     NEURON: ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla"),
     TPU: ("torch", "torch-xla", "libtpu"),
     STANDIN: ("torch",),
@@ -41,25 +40,23 @@ WHAT = {
 }
 VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla", NUMERIC_TOKEN)
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
-PATIENCE = (
-    60.0  # a guess of ours: a step that compiles a graph and loads it takes less than so many that do not
-)
+PATIENCE = 60.0  # our guess of an upper limit: step with compiling and loading a graph over one without
 MISSING = "not installed"
 Rows = list[dict[str, Any]]
 
 
 def emit(program: Program) -> str:
-    """The source of a Program's module: one graph on all ranks."""
+    """Return the source of a Program's module: one graph on all ranks."""
     return torch_dialect.emit(program, calls=CALLS)
 
 
 def cannot_train(_deployment: Deployment) -> str:
-    """It trains."""
+    """Return no reason: it trains."""
     return ""
 
 
 def fingerprint(deployment: Deployment) -> str:
-    """Nodes, versions, library, ranks, and what is set in their environment, in one line."""
+    """Describe nodes, versions, library, ranks and their environment in one line."""
     parts = {
         **({"emulated": "torch_xla's calls by gloo"} if deployment.library == STANDIN else {}),
         **launching.host_parts(deployment, devices=deployment.library != STANDIN),
@@ -72,7 +69,7 @@ def fingerprint(deployment: Deployment) -> str:
 
 
 def _version(name: str) -> str:
-    """Of an installed package; a plan may be made where there is none."""
+    """Return the version of an installed package; a plan may be made without it."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -80,7 +77,7 @@ def _version(name: str) -> str:
 
 
 def refuses(deployment: Deployment) -> str:
-    """What starts the ranks is here, and so is their library; on this host also its devices, and they can meet."""
+    """Return why ranks cannot start (launcher, library, devices, or interface to meet on); empty if they can."""
     return (
         launcher_of(deployment).refuses(deployment)
         or _refused_library(deployment)
@@ -131,12 +128,12 @@ def _refused_devices(deployment: Deployment) -> str:
 
 
 def oversubscribed(deployment: Deployment) -> bool:
-    """Ranks of the stand-in compute on cores; devices have cores of their own."""
+    """Tell whether the stand-in's ranks share cores; devices have cores of their own."""
     return deployment.library == STANDIN and deployment.ranks_per_node > len(os.sched_getaffinity(0))
 
 
 def doctor(deployment: Deployment) -> Rows:
-    """The library, and whether ranks can be started: rows of check, ok, detail."""
+    """Check the library, and whether ranks can be started: rows of check, ok, detail."""
     versions = {name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))}
     rows = [
         {"check": name, "ok": version != MISSING, "detail": version} for name, version in versions.items()
@@ -146,12 +143,12 @@ def doctor(deployment: Deployment) -> Rows:
 
 
 def host(deployment: Deployment) -> Rows:
-    """Its NeuronCores, Neuron's packages and EFA interfaces: rows of check, ok, detail."""
+    """Report NeuronCores, Neuron's packages and EFA interfaces: rows of check, ok, detail."""
     return node.rows(deployment)
 
 
 def _patience(deployment: Deployment) -> float:
-    """How many times as long a step may take in which graphs are compiled."""
+    """Return the factor on the time limit of a step that compiles graphs."""
     return 1.0 if deployment.library == STANDIN else PATIENCE
 
 

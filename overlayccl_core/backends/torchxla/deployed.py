@@ -1,4 +1,4 @@
-"""Deployed modules that call torch_xla."""
+"""Deployed modules with calls of torch_xla."""
 
 from collections.abc import Sequence
 
@@ -10,5 +10,5 @@ __all__ = ["VERSIONS", "deployed"]
 
 
 def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
-    """The source of deploy/<problem>.py."""
+    """Return the source of deploy/<problem>.py."""
     return deployed_module(problem, cases, stamp, calls=CALLS)

@@ -1,7 +1,7 @@
-"""The environment of the ranks, in one place, and what of it a measurement depends on.
+"""The environment of the ranks, in one place, and its part in a measurement.
 
-Neuron: AWS Neuron SDK, setup-trn1-multi-node-execution and the runtime's configuration (docs/trn1.md names the
-pages)."""
+Neuron: AWS Neuron SDK, setup-trn1-multi-node-execution and the runtime's configuration (pages: docs/trn1.md).
+"""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching.interface import INTERFACE, interface_towards
 
-NEURON_INTERFACE = "CCOM_SOCKET_IFNAME"  # and on which Neuron's collectives begin
+NEURON_INTERFACE = "CCOM_SOCKET_IFNAME"  # the interface for the start of Neuron's collectives
 SPEED: Mapping[str, str] = {
     **fingerprints.SPEED,
     "GLOO_*": "on which interfaces and how ranks are connected",
@@ -27,14 +27,14 @@ OF_NO_EFFECT = (
 )
 ALL = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",
-    "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # a plug-in would read its variables before a rank has its own
+    "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # a plug-in would read its variables before the rank sets them
 }
-# torch_xla orders the collectives of a graph by a number that it reads off each result and adds to what the next
-# is given: what means nothing (`PortSpec.valid`) and is no number would spoil all that come behind it. With this,
-# all but all_reduce are free of it. A deployment that measures the other way says so in its `environment`.
+# torch_xla orders the collectives of a graph by a number, read off each result and added to the next input: a
+# meaningless value (`PortSpec.valid`) that is NaN would spoil all later results. With this setting, all but
+# all_reduce are free of it. A deployment can unset it in its `environment`.
 NUMERIC_TOKEN = "DISABLE_NUMERIC_CC_TOKEN"
 UNCHAINED = {NUMERIC_TOKEN: "1"}
-STANDIN = "standin"  # the library in place of torch_xla, where that is not installed
+STANDIN = "standin"  # the library in place of a missing torch_xla
 OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
     "neuron": {
         "PJRT_DEVICE": "NEURON",
@@ -43,7 +43,7 @@ OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
         "MALLOC_ARENA_MAX": "64",
         "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",  # values are compared to the bit
         "NEURON_RT_EXEC_TIMEOUT": "600",
-        # Graphs on a core, each of which takes memory: as the script of an example of AWS has it.
+        # Graphs kept on a core, each takes memory: the value of an AWS example script.
         "NEURON_NUM_RECENT_MODELS_TO_KEEP": "4",
         "NEURON_CC_FLAGS": "--retry_failed_compilation",  # failures are kept in the cache, too
         **UNCHAINED,
@@ -51,11 +51,11 @@ OF_LIBRARY: Mapping[str, Mapping[str, str]] = {
     "tpu": {"PJRT_DEVICE": "TPU", **UNCHAINED},
     STANDIN: UNCHAINED,
 }
-ZERO_OUTPUTS = "NEURON_EXTRACT_GRAPHS_ONLY"  # graphs are collected and never run: all that comes out is zero
+ZERO_OUTPUTS = "NEURON_EXTRACT_GRAPHS_ONLY"  # graphs are collected and never run: all outputs are zero
 
 
 def environment(deployment: Deployment, towards: str) -> dict[str, str]:
-    """Of the ranks on this host. towards: the address of the first node; empty: there is one."""
+    """Return the environment of the ranks on this host. towards: address of the first node; empty if alone."""
     meeting = {INTERFACE: interface_towards(towards) if towards else "lo"}
     if towards and deployment.library == "neuron":
         meeting |= {NEURON_INTERFACE: meeting[INTERFACE]}
@@ -63,8 +63,10 @@ def environment(deployment: Deployment, towards: str) -> dict[str, str]:
 
 
 def environment_parts(deployment: Deployment) -> dict[str, str]:
-    """The parts of a fingerprint that tell what reaches the ranks: whether collectives are free of one another,
-    which deployed modules compare, and what else is set here."""
+    """Return a fingerprint's parts on the settings that reach the ranks.
+
+    One part, compared by deployed modules, is whether collectives are free of one another.
+    """
     usual, speed = _usual(deployment.library), (*SPEED, *deployment.environment)
     environment = rank_environment(usual, deployment)
     token = {NUMERIC_TOKEN: environment.pop(NUMERIC_TOKEN, "0")}

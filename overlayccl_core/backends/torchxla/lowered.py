@@ -1,5 +1,6 @@
-"""The graphs of an emitted module as any rank would compile them: traced by the real torch_xla, in one process, of
-which nothing is compiled or run. It takes XLA_ALWAYS_ALLREDUCE=1, without which one process has no collectives.
+"""The graphs of an emitted module as any rank would compile them, traced by the real torch_xla in one process.
+
+Nothing is compiled or run. Set XLA_ALWAYS_ALLREDUCE=1: without it a single process has no collectives.
 """
 
 import os
@@ -28,21 +29,21 @@ class Module:
         exec(compile(source, "lowered", "exec"), self._names)
 
     def connect(self, rank: int, members: Members) -> None:
-        """Be a rank. members: global ranks of every group that runs the problem at the same time."""
+        """Become a rank. members: global ranks of every group that runs the problem at the same time."""
         ranks = sum(map(len, members))
         self._names.update(this_rank=lambda: rank, world_size=lambda: ranks)
         self._names["connect"](members, on=self._device)
 
     def graphs(self, problem: Problem) -> list[str]:
-        """HLO of each graph of the problem's direction, in order. Inputs have no memory, and no value ever has."""
+        """Return the HLO of each graph of the problem's direction, in order. No input or value has memory."""
         given = {port: _placeholder(spec.size, spec.dtype.value) for port, spec in problem.inputs.items()}
         steps = self._names[problem.direction.value]()
-        there = {id(x): x for x in given.values()}  # of earlier graphs
+        there = {id(x): x for x in given.values()}  # computed by earlier graphs
         written: list[torch.Tensor] = []
         texts: list[str] = []
 
         def cut() -> None:
-            """What `torch_xla.sync()` would compile here: all that is alive and not there yet."""
+            """Add the graph that `torch_xla.sync()` would compile here: all live values not computed yet."""
             here = steps.gi_frame.f_locals.values() if steps.gi_frame else ()
             made = {id(x): x for x in (*here, *written) if isinstance(x, torch.Tensor) and id(x) not in there}
             if made:
@@ -66,5 +67,5 @@ class Module:
 
 
 def _placeholder(size: int, dtype: str) -> torch.Tensor:
-    """A value that nobody may look at."""
+    """Return a value without content."""
     return create_placeholder_tensor((size,), getattr(torch, dtype))

@@ -1,4 +1,4 @@
-"""What a node has of Trainium: its cores, its EFA interfaces, and Neuron's packages."""
+"""A node's Trainium equipment: cores, EFA interfaces, and Neuron's packages."""
 
 import shutil
 import subprocess
@@ -26,12 +26,12 @@ Rows = list[dict[str, Any]]
 
 
 def cores() -> int:
-    """NeuronCores of this host."""
+    """Return the number of NeuronCores of this host."""
     return CORES_A_DEVICE * len(list(DEVICES.glob("neuron[0-9]*")))
 
 
 def rows(deployment: Deployment) -> Rows:
-    """Rows of check, ok, detail."""
+    """Return rows of check, ok, detail."""
     if deployment.library != NEURON:
         return []
     there, ranks = cores(), deployment.ranks_per_node
@@ -59,7 +59,7 @@ def rows(deployment: Deployment) -> Rows:
 
 
 def _package(name: str) -> dict[str, Any]:
-    """Which version of a package of Neuron's is installed; another than ours is told, and no fault."""
+    """Check the version of one of Neuron's packages; a version other than ours is reported, but no fault."""
     check, ours = f"Neuron {WHAT[name]}", PACKAGES[name]
     if shutil.which("dpkg-query") is None:
         return {"check": check, "ok": True, "detail": f"not known: no dpkg here to ask for {name}"}

@@ -1,5 +1,4 @@
-"""This rank of torch_xla (`backends.rank.Rank`): a device of PJRT, and gloo beside it for what ranks tell each
-other."""
+"""This rank of torch_xla (`backends.rank.Rank`): a device of PJRT, and gloo beside it for control messages."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -25,13 +24,13 @@ STANDIN_CALLS = "c10d."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank(TorchRank):
-    """This rank, and torch_xla or what stands in for it."""
+    """This rank, and torch_xla or its stand-in."""
 
     xla: Any
 
     @property
     def device(self) -> str:
-        """Where its tensors live."""
+        """The device of its tensors."""
         return str(self.xla.device())
 
     @property
@@ -41,25 +40,25 @@ class Rank(TorchRank):
 
     @property
     def is_lazy(self) -> bool:
-        """Calls are traced."""
+        """True: calls are traced."""
         return True
 
     def end_call(self) -> None:
-        """What was traced is a graph of its own; it is started, and not waited for."""
+        """End and start the traced graph, without waiting for it."""
         self.xla.sync()
 
     def force(self) -> None:
-        """Wait until every graph has run: a sync that waits does so for what it has started itself, and no more."""
+        """Wait until every graph has run: a waiting sync only waits for the graph it started itself."""
         self.xla.sync()
         self.xla.core.xla_model.wait_device_ops()
 
     def compiled(self) -> tuple[int, float]:
-        """(graphs, seconds), as torch_xla counts them; the stand-in compiles nothing."""
+        """Return (graphs, seconds) as counted by torch_xla; the stand-in compiles nothing."""
         counted = self.xla.debug.metrics.metric_data("CompileTime")
         return (counted[0], counted[1] / 1e9) if counted else (0, 0.0)
 
     def make_usual_groups(self) -> None:
-        """Replica groups are part of a graph: there is nothing to make."""
+        """Make nothing: replica groups are part of a graph."""
 
     def load(self, path: Path, name: str, members: Members) -> ModuleType:
         """Import an emitted module and connect it."""
@@ -75,23 +74,23 @@ class Rank(TorchRank):
     def framework_step(
         self, model: torch.nn.Module, arm: FrameworkArm
     ) -> Callable[[Sequence[Any]], torch.Tensor]:
-        """There is none: its own arms are torch.distributed's."""
+        """Raise ValueError: torch's own arms are torch.distributed's."""
         raise ValueError(f"torch_xla has no step {arm.name}")
 
     def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
-        """All of it."""
+        """Return all of it."""
         return tensor
 
     def library_calls(self, operation: str) -> int | None:
-        """None: an operation of torch's dispatcher is no call of torch_xla, which it does not see.
+        """Return None: torch's dispatcher does not see the calls of torch_xla.
 
-        0: the stand-in has made it of one.
+        0: the operation is the stand-in's, part of a call of torch_xla.
         """
         return 0 if operation.startswith(STANDIN_CALLS) else None
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
-    """Join the others, do the work, say so. An exception goes to rank-<r>.error and ends the launch."""
+    """Join the others, do the work, report its end. An exception goes to rank-<r>.error and ends the launch."""
     with joined(folder) as (place, status):
         if os.environ.get(ZERO_OUTPUTS) == "1":
             raise RuntimeError(
@@ -110,7 +109,7 @@ def _stand_in() -> tuple[Any, Any]:
 
 
 def _joined_devices(place: Place) -> tuple[Any, Any]:
-    """torch_xla, whose ranks are the launch's, and gloo's group. RuntimeError where each is a world of its own."""
+    """Return torch_xla and gloo's group; RuntimeError if torch_xla does not have the launch's ranks."""
     if util.find_spec("torch_neuronx") is not None:
         import torch_neuronx  # noqa: F401  (it registers its plug-in)
     import torch_xla

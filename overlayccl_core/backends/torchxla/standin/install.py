@@ -1,7 +1,7 @@
-"""Put the stand-in where `import torch_xla` finds it, so that modules for torch_xla run unchanged on CPU ranks.
+"""Put the stand-in in place of `import torch_xla`, so modules for torch_xla run unchanged on CPU ranks.
 
-torch.distributed has to be started (gloo), as torchrun does it. What it shows are values: no graph is compiled and
-no time means anything.
+torch.distributed must be started (gloo), as by torchrun. The values are real, but no graph is compiled and no time
+means anything.
 """
 
 import sys
@@ -12,7 +12,7 @@ from overlayccl_core.backends.torchxla.standin import metrics, runtime, top, xla
 
 
 def install() -> None:
-    """RuntimeError where the real torch_xla is installed: it is never hidden."""
+    """Install the stand-in; RuntimeError if the real torch_xla is installed: it is never hidden."""
     if sys.modules.get("torch_xla") is top:
         return
     if "torch_xla" in sys.modules or util.find_spec("torch_xla") is not None:

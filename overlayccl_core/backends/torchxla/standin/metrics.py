@@ -1,8 +1,8 @@
-"""torch_xla.debug.metrics: what was compiled."""
+"""torch_xla.debug.metrics: counts of compilations."""
 
 from __future__ import annotations
 
 
 def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
-    """Nothing was: as the real one says it of what has never happened."""
+    """Return None, like the real one for an event that never happened: nothing is compiled."""
     return None

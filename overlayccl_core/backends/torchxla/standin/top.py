@@ -1,4 +1,4 @@
-"""torch_xla itself: devices, and where graphs are cut."""
+"""torch_xla itself: devices, and cuts between graphs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __version__ = "stand-in"
 
 
 def device(index: int | None = None) -> torch.device:
-    """Where tensors are: the CPU."""
+    """Return the CPU."""
     return torch.device("cpu")
 
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
-    """Everything is computed already; what orders collectives starts anew with the next graph."""
+    """Start a new graph: everything is computed already, only the order of collectives starts anew."""
     xla_model.start_graph()

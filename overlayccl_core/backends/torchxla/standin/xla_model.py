@@ -1,14 +1,14 @@
 """torch_xla.core.xla_model: its collectives, computed at once by torch.distributed on CPU tensors.
 
-What the real one stumbles over is an error here, on all ranks, which say before each call what they are about to
-call: graphs that differ between ranks, replica groups that do not hold every rank once or are not equally large,
-pairs that name a rank twice. Of its own ways it keeps these:
+Mistakes that break the real one are errors here, on all ranks, because ranks announce each call before it: graphs
+that differ between ranks, replica groups of unequal sizes or without every rank exactly once, pairs naming a rank
+twice. It keeps these properties of the real one:
 
-- it is alone where no process group was made, and its all_reduce then returns what it is given, not even scaled;
+- without a process group it is alone, and its all_reduce then returns its input, not even scaled;
 - a single tensor is reduced into a new one, a list in place;
-- in one graph the first element of each result, times 0, is added to what the next collective is given, so that
-  they keep their order. What is no number there (or infinite) makes all that comes behind it no number. Only
-  all_reduce is outside of this: its order is kept by an operand of its own.
+- in one graph the first element of each result, times 0, is added to the next collective's input, to keep the
+  order. If it is NaN or infinite, all later results become NaN. Only all_reduce is excepted: an operand of its own
+  keeps its order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def all_reduce(
     groups: Groups | None = None,
     pin_layout: bool = True,
 ) -> Any:
-    """A new tensor for a tensor; a list is reduced in place and returned."""
+    """Reduce: a tensor into a new one; a list in place, and return the list."""
     tensors = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
     if runtime.world_size() == 1 and os.environ.get("XLA_ALWAYS_ALLREDUCE") != "1":
         return inputs.clone() if isinstance(inputs, torch.Tensor) else inputs
@@ -69,7 +69,7 @@ def all_gather(
     channel_id: int | None = None,
     use_global_device_ids: bool | None = None,
 ) -> torch.Tensor:
-    """The members' values, joined in axis `dim` in the order of the group. `output` is not offered here."""
+    """Join the members' values along axis `dim` in the order of the group. `output` is not offered here."""
     _not_offered(output=output)
     group = _called("all_gather", [value], groups, dim)
     given = _chain.added_to(value)
@@ -92,7 +92,7 @@ def reduce_scatter(
     channel_id: int | None = None,
     use_global_device_ids: bool | None = None,
 ) -> torch.Tensor:
-    """This rank's share of the reduced value. `output` is not offered here."""
+    """Return this rank's share of the reduced value. `output` is not offered here."""
     _not_offered(output=output)
     group = _called("reduce_scatter", [input], groups, reduce_type, scale, scatter_dim, shard_count)
     _check_split(input, scatter_dim, shard_count, group)
@@ -109,7 +109,7 @@ def all_to_all(
     groups: Groups | None = None,
     pin_layout: bool = True,
 ) -> torch.Tensor:
-    """Part k of the value goes to member k; what comes is joined in their order."""
+    """Send part k of the value to member k; join the received parts in their order."""
     group = _called("all_to_all", [value], groups, split_dimension, concat_dimension, split_count)
     _check_split(value, split_dimension, split_count, group)
     given = [part.contiguous() for part in _chain.added_to(value).chunk(split_count, split_dimension)]
@@ -120,7 +120,7 @@ def all_to_all(
 
 
 def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> torch.Tensor:
-    """pairs: (from, to). Zeros where nobody sends."""
+    """Send along pairs of (from, to); a rank without a sender gets zeros."""
     senders, receivers = [p[0] for p in pairs], [p[1] for p in pairs]
     _say("collective_permute", [value], tuple(map(tuple, pairs)))
     for ranks in (senders, receivers):
@@ -142,7 +142,7 @@ def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> t
 
 
 def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] = ()) -> list[bytes]:
-    """What every rank gives, by rank."""
+    """Return every rank's payload, by rank."""
     if replicas and len(replicas) != runtime.world_size():
         raise ValueError("Only global rendezvous is supported")
     if runtime.world_size() == 1:
@@ -154,17 +154,17 @@ def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] = ()) -> 
 
 
 def wait_device_ops(devices: Sequence[str] = ()) -> None:
-    """Nothing is under way."""
+    """Do nothing: no operation is under way."""
 
 
 class _Chain:
-    """The number that orders the collectives of one graph: 0, as long as it is a number."""
+    """The number that orders the collectives of one graph: 0, or NaN after a result that is no finite number."""
 
     def __init__(self) -> None:
         self.value = 0.0
 
     def follow(self, x: torch.Tensor) -> torch.Tensor:
-        """The next collective comes behind x."""
+        """Put the next collective behind x."""
         if x.numel() and not _is_set("DISABLE_NUMERIC_CC_TOKEN"):
             self.value *= float(x.view(-1)[0].item())
         return x
@@ -174,7 +174,7 @@ class _Chain:
 
 
 def _is_set(variable: str) -> bool:
-    """As torch_xla reads what is to be true or false."""
+    """Read a boolean variable as torch_xla does."""
     value = os.environ.get(variable, "").strip()
     return value == "true" or (value.isdigit() and int(value) != 0)
 
@@ -183,12 +183,12 @@ _chain = _Chain()
 
 
 def start_graph() -> None:
-    """What comes now is in no chain with what was before."""
+    """Start a new chain, independent of earlier collectives."""
     _chain.value = 0.0
 
 
 def _called(kind: str, tensors: Sequence[torch.Tensor], groups: Groups | None, *more: Any) -> tuple[int, ...]:
-    """This rank's group, once all ranks said the same and their groups are right."""
+    """Return this rank's group, after all ranks announced the same call and their groups are right."""
     world = runtime.world_size()
     given = tuple(map(tuple, groups or [range(world)]))
     _say(kind, tensors, given, *more)
@@ -202,7 +202,7 @@ def _called(kind: str, tensors: Sequence[torch.Tensor], groups: Groups | None, *
 
 
 def _say(kind: str, tensors: Iterable[torch.Tensor], *more: Any) -> None:
-    """RuntimeError on all ranks where they call different things: their graphs differ."""
+    """Announce a call; RuntimeError on all ranks if they call different things: their graphs differ."""
     if runtime.world_size() == 1:
         return
     mine = f"{kind} of {[(tuple(x.shape), str(x.dtype)) for x in tensors]} {more}"

@@ -72,7 +72,7 @@ SLOW = 2.0  # times as long as the fastest: beyond any noise, so few steps suffi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSettings:
-    """The number of steps.
+    """The numbers of steps in a launch.
 
     Attributes:
         seconds: Time for timed steps; their number follows. An arm SLOW times as long as the fastest gets

@@ -136,7 +136,7 @@ class _Unit(torch.nn.Module):  # type: ignore[misc]
 
 
 class ShardedStep:
-    """Segments of one step over microbatches; gradients, also averaged over ranks, end up in the parameters."""
+    """Segments of one step over microbatches; gradients, as means over ranks, end up in the parameters."""
 
     def __init__(self, pieces: Units, batches: Sequence[Batch]) -> None:
         self.pieces = pieces

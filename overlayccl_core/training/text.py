@@ -1,6 +1,7 @@
-"""Text to train on: a model's corpus as bytes or tokens, else the sources of Python's standard library as bytes.
+"""Text to train on: a model's corpus, as bytes or as tokens of its tokenizer file, else Python's standard library.
 
-The library's files are in the order of their names and split by a digest of the name: the same split everywhere.
+The library's sources (bytes) are in the order of their names and split by a digest of the name: the same split
+everywhere.
 """
 
 import hashlib

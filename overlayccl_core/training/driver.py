@@ -3,9 +3,9 @@
 A segment runs as soon as all its needs are written; a segment without needs runs when its product is first read.
 Of the modules that can go on, the first in the list does: backward before forward, then the workload's order of
 sites. A module can read a value that exists or can be made. It can write a value if a segment can then run (or none
-needs it): otherwise a module with all inputs from the start (shards of parameters) would hold all its outputs. Other
-writes wait until no other module can go on. So the modules' own order of reads and writes is the only schedule, and
-all ranks, with the same modules and segments, do the same in the same order.
+needs it): otherwise a module with all inputs from the start (shards of parameters) would hold all its outputs.
+Other writes wait until no other module can go on. So the modules' own order of reads and writes is the only
+schedule, and all ranks, with the same modules and segments, do the same in the same order.
 
 Left-over segments (`StepSegment.left_over`) run when a module reports a call in flight, at the latest before the
 next segment.

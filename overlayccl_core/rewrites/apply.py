@@ -14,14 +14,16 @@ from overlayccl_core.rewrites.rule import DoesNotApply, Rule, rule_names
 __all__ = ["DoesNotApply", "Step", "apply", "rule_names", "steps_at"]
 
 Step = tuple[str, str, str]
-"""(rule, site class, knob): what `Recipe.steps` holds; none of it depends on a size."""
+"""(rule, site class, knob): an entry of `Recipe.steps`; no part depends on a size."""
 
 
 def apply(program: Program, step: Step) -> Program:
-    """The rewritten Program, its events rebuilt by `schedule`.
+    """Return the rewritten Program, its events rebuilt by `schedule`.
 
-    DoesNotApply, naming rule and class, where there is no such site, the rule refuses all of them, nothing would
-    change, or the result is no legal Program. ValueError for a rule that there is not.
+    Raises:
+        DoesNotApply: There is no such site, the rule refuses all sites, nothing would change, or the result is no
+            legal Program. The message names rule and class.
+        ValueError: There is no such rule.
     """
     name, site_class, knob = step
     rule = rules_.rule(name)
@@ -50,7 +52,7 @@ def _rewritten(program: Program, rule: Rule, sites: Sequence[Node], knob: str) -
 
 
 def steps_at(program: Program, rules: Sequence[str] | None = None) -> Iterator[Step]:
-    """Every step worth trying here: rules (all, or those named) x classes x knobs; some may not apply."""
+    """Yield every step worth trying here: rules (None: all) x classes x knobs; some may not apply."""
     for name in rule_names() if rules is None else rules:
         rule = rules_.rule(name)
         for site_class, sites in site_classes(program, rule.KINDS).items():

@@ -1,8 +1,8 @@
-"""Site classes: names of collectives that mean the same at every size.
+"""Site classes: names of collectives with the same meaning at every size.
 
 `all_reduce:world:1` = kind : groups : collectives on the longest path from an input, the class's own included.
 Groups are `world`, `node` (the ranks of each node), `across` (the ranks with the same place in their nodes) or
-`other`. All layers and microbatches of a model are one class, whatever N, M, L and the shapes are.
+`other`. All layers and microbatches of a model are one class, for any N, M, L and shapes.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from overlayccl_core.program.program import Program
 
 
 def site_classes(program: Program, kinds: Collection[Kind]) -> dict[str, list[Node]]:
-    """class -> its collectives in the order in which they are issued; kinds that are not asked for are left out."""
+    """Return class -> its collectives in the order of issue, for these kinds only."""
     classes: dict[str, list[Node]] = {}
     for x in program.collectives:
         if x.kind in kinds:
@@ -24,13 +24,13 @@ def site_classes(program: Program, kinds: Collection[Kind]) -> dict[str, list[No
 
 
 def class_of(case: Case, x: Node) -> str:
-    """The class of a collective."""
+    """Return the class of a collective."""
     name = "other" if x.kind is Kind.COLLECTIVE_PERMUTE else group_name(case, x.groups)
     return f"{x.kind.value}:{name}:{x.depth}"
 
 
 def group_name(case: Case, groups: Groups) -> str:
-    """world, node, across or other. With one tier (or one rank a node) there is world only."""
+    """Return world, node, across or other. With one tier (or one rank a node) there is no node and no across."""
     if groups.is_world:
         return "world"
     if both := tiers(case):
@@ -40,7 +40,7 @@ def group_name(case: Case, groups: Groups) -> str:
 
 
 def tiers(case: Case) -> tuple[Groups, Groups] | None:
-    """(the ranks of each node, the ranks with the same place in their nodes); None if there is one tier."""
+    """Return (the ranks of each node, the ranks with the same place in their nodes); None if there is one tier."""
     if not 1 < case.ranks_per_node < case.ranks:
         return None
     return within_nodes(case.ranks, case.ranks_per_node), across_nodes(case.ranks, case.ranks_per_node)

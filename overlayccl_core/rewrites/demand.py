@@ -1,4 +1,4 @@
-"""Who reads what of a collective's result: what the rules that send less are decided on."""
+"""The ranks' reads of a collective's result: the basis of rules that send less."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ Plan = TypeVar("Plan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What the ranks read of one all_gather, in pieces that lie in one member's block each.
+    """The ranks' reads of one all_gather, in pieces, each within one member's block.
 
-    int64[pieces], sorted by rank, then start: `rank` reads `length` elements from `start` of the result; they
-    are those from `offset` of the operand of rank `sender`, which has `place` in the group.
+    int64[pieces], sorted by rank, then start: `rank` reads `length` elements from `start` of the result. They come
+    from `offset` of the operand of rank `sender`, at `place` in the group.
     """
 
     rank: Ints
@@ -38,12 +38,12 @@ class Demand:
 
     @property
     def own(self) -> Mask:
-        """bool[pieces]: a rank reads its own block."""
+        """bool[pieces]: whether a rank reads its own block."""
         own: Mask = self.sender == self.rank
         return own
 
     def where(self, mask: Mask) -> "Demand":
-        """The pieces for which `mask` holds."""
+        """Return the pieces with `mask` true."""
         return Demand(
             rank=self.rank[mask],
             start=self.start[mask],
@@ -54,12 +54,12 @@ class Demand:
         )
 
     def packed(self, group_size: int, ranks: int) -> tuple[Ints, int]:
-        """(place of each piece when all that goes between two ranks lies end to end, the most of any two)."""
+        """Return (place of each piece, with all between two ranks end to end; the most between any two)."""
         return end_to_end(self.rank * group_size + self.place, self.length, ranks * group_size)
 
 
 def of_gather(program: Program, x: Node, users: Users) -> Demand | None:
-    """The demand on an all_gather; None where every rank reads, or may read, all. users: program.users()."""
+    """Return the demand on an all_gather; None if every rank reads, or may read, all. users: program.users()."""
     stretches = reads(program, x, users)
     if stretches is None or int(stretches[2].sum()) == program.problem.ranks * x.size:
         return None
@@ -82,9 +82,9 @@ def planned(
     wanted_of: Callable[[Program, Node, Users], Wanted | None],
     plan_of: Callable[[Node, Wanted], Plan | None],
 ) -> dict[Node, Plan]:
-    """plan_of(x, wanted_of(program, x, users)) of every site where neither is None.
+    """Return plan_of(x, wanted_of(program, x, users)) of every site, unless one of the two is None.
 
-    Worked out once for sites of equal groups and sizes whose results are read alike: the layers of a model.
+    Sites with equal groups, sizes and readers (the layers of a model) share one plan.
     """
     users = program.users()
     known: dict[Hashable, Plan | None] = {}
@@ -100,7 +100,7 @@ def planned(
 
 
 def _how_read(program: Program, x: Node, users: Users) -> Hashable:
-    """Equal for sites on which `facts.reads` says the same, of equal groups and sizes."""
+    """A key: equal for sites with equal groups, sizes and `facts.reads`."""
     readers = tuple(
         (u.map.digest, sum(y.size for y in u.operands[: u.operands.index(x)]), valid_of(program, u, users))
         if u.kind is Kind.VIEW
@@ -111,9 +111,10 @@ def _how_read(program: Program, x: Node, users: Users) -> Hashable:
 
 
 def components(ranks: int, reader: Ints, sender: Ints, order: Sequence[int] | None = None) -> Groups | None:
-    """Groups of the ranks that are connected by who reads from whom; None if they are not of equal size.
+    """Return the connected components of readers and senders as Groups; None if their sizes differ.
 
-    order: of the members of each group (None: by rank).
+    Args:
+        order: Order of the members (None: by rank).
     """
     label = _least_connected(ranks, reader, sender)
     parts: dict[int, list[int]] = {}
@@ -123,7 +124,7 @@ def components(ranks: int, reader: Ints, sender: Ints, order: Sequence[int] | No
 
 
 def _least_connected(ranks: int, reader: Ints, sender: Ints) -> Ints:
-    """int[N]: the smallest rank that each rank is connected with."""
+    """int[N]: the smallest rank connected with each rank."""
     label = np.arange(ranks)
     while True:
         before = label.copy()
@@ -136,7 +137,7 @@ def _least_connected(ranks: int, reader: Ints, sender: Ints) -> Ints:
 
 
 def end_to_end(cell: Ints, length: Ints, cells: int) -> tuple[Ints, int]:
-    """(first place of each piece in its cell, elements of the fullest cell); `cell` is sorted."""
+    """Return (first place of each piece in its cell, elements of the fullest cell); `cell` is sorted."""
     filled = np.zeros(cells, np.int64)
     np.add.at(filled, cell, length)
     before = np.cumsum(length) - length
@@ -144,9 +145,9 @@ def end_to_end(cell: Ints, length: Ints, cells: int) -> tuple[Ints, int]:
 
 
 def view_as(x: Node, map_: Map, order: Ints) -> Node:
-    """view(x, map_) in which rank r lays out as rank order[r] does, also what x itself is a view of.
+    """Return view(x, map_) in which rank r lays out as rank order[r] does, also through x if it is a view.
 
-    For ranks whose result nobody reads: with the layout of another rank, all ranks may have the same one.
+    For ranks with an unread result: with the layout of another rank, all ranks may have the same one.
     """
     if x.kind in (Kind.CAST, Kind.SCALE):
         return rebuild(x, [view_as(x.operands[0], map_, order)])
@@ -157,6 +158,6 @@ def view_as(x: Node, map_: Map, order: Ints) -> Node:
 
 
 def first_that(holds: Mask) -> Ints:
-    """int[N]: the rank itself where `holds`, else the first rank where it does."""
+    """Return int[N]: the rank itself if `holds`, else the first rank with `holds`."""
     ranks: Ints = np.where(holds, np.arange(len(holds)), np.argmax(holds))
     return ranks

@@ -1,8 +1,8 @@
-"""Which collectives may go together, and how many at once: what rules that join them share.
+"""Buckets of collectives, for the rules that join them.
 
-A knob is the most that goes together, in bytes of operands (of an all_gather: of what is gathered, which a rank has
-to hold): `all`, a share `1/k` of what can be joined, or `25MiB`. Buckets are filled in the order in which the model
-gives the values; a value larger than a bucket is alone.
+A knob is the largest bucket, in bytes of operands (of an all_gather: of the result, held by every rank): `all`, a
+share `1/k` of all joinable bytes, or `25MiB`. Buckets are filled in the model's order of the values; a value larger
+than a bucket is alone.
 """
 
 import re
@@ -18,7 +18,7 @@ from overlayccl_core.rewrites.rule import DoesNotApply
 
 ALL = "all"
 SHARES = ("1/2", "1/3", "1/4", "1/8", "1/16", "1/32")
-# What practitioners set: of gradients (the first is torch DistributedDataParallel's own), of gathered parameters.
+# Usual settings: for gradients (the first is torch DistributedDataParallel's own), for gathered parameters.
 CAPS = ("25MiB", "32MiB", "64MiB", "256MiB", "512MiB")
 _KNOB = re.compile(r"1/(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
@@ -27,7 +27,7 @@ Held = Callable[[Node], int]
 
 
 def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
-    """The sites in lists of which all may be joined, each in the order in which the model gives their values."""
+    """Group the sites into lists of joinable ones, each in the model's order of their values."""
     depths = Depths(program.problem, program.outputs)
     levels: dict[Any, list[Node]] = {}
     for x in by_readiness(program, sites):
@@ -36,12 +36,12 @@ def independent(program: Program, sites: Sequence[Node]) -> list[list[Node]]:
 
 
 def held_bytes(x: Node) -> int:
-    """Bytes of a collective's operand or result, whichever is larger."""
+    """Return the bytes of a collective's operand or result, the larger of the two."""
     return max(x.operands[0].bytes, x.bytes)
 
 
 def in_buckets(level: Sequence[Node], knob: str, held: Held = held_bytes) -> Iterator[Bucket]:
-    """The sites in order, cut where the next one would exceed the cap. held: bytes that one counts."""
+    """Yield the sites in order, cut before the knob's cap is exceeded. held: Bytes of a site."""
     cap = cap_bytes(knob, sum(map(held, level)))
     bucket: Bucket = []
     filled = 0
@@ -56,7 +56,11 @@ def in_buckets(level: Sequence[Node], knob: str, held: Held = held_bytes) -> Ite
 
 
 def cap_bytes(knob: str, total: int) -> Fraction:
-    """The largest bucket that a knob allows, of `total` bytes that can be joined. DoesNotApply: no such knob."""
+    """Return a knob's largest bucket, for `total` joinable bytes.
+
+    Raises:
+        DoesNotApply: There is no such knob.
+    """
     if knob == ALL:
         return Fraction(total)
     match = _KNOB.fullmatch(knob)
@@ -70,7 +74,7 @@ def cap_bytes(knob: str, total: int) -> Fraction:
 def different_buckets(
     levels: Sequence[Sequence[Node]], settings: Sequence[str], held: Held = held_bytes
 ) -> tuple[str, ...]:
-    """Those of some knobs that give different buckets, of more than one value somewhere."""
+    """Return the settings that give different buckets, with more than one value somewhere."""
     seen: list[list[Bucket]] = [[[x] for level in levels for x in level]]  # all alone: nothing to do
     different = []
     for knob in settings:

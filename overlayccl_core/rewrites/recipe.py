@@ -1,4 +1,4 @@
-"""Recipes: what a candidate is, independent of size. A recipe replays at any Case."""
+"""Recipes: candidates, independent of size. A recipe replays at any Case."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ SourceOf = Callable[[str], str]
 """sha256 of a source -> the source."""
 
 Trace = Callable[[str, str, Problem], Program]
-"""Source, function, Problem -> Program; as `trace_source` does."""
+"""Source, function, Problem -> Program, as in `trace_source`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,24 +33,29 @@ class TransposeOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """base: a known way's name, `source:<sha256>:<function>` or a TransposeOf. steps: what `apply` takes."""
+    """A base and the steps from there.
+
+    Attributes:
+        base: A known way's name, `source:<sha256>:<function>`, or a TransposeOf.
+        steps: Steps for `apply`.
+    """
 
     base: str | TransposeOf
     steps: tuple[Step, ...] = ()
 
     @property
     def of_source(self) -> bool:
-        """Whether it begins at a source that is no library's."""
+        """Whether the recipe begins at a source outside the libraries."""
         return self.first.startswith(SOURCE)
 
     @property
     def first(self) -> str:
-        """The known way's name, or the source, that it begins at, whatever was transposed since."""
+        """The known way's name, or the source, at the beginning, before any transpose."""
         return self.base.recipe.first if isinstance(self.base, TransposeOf) else self.base
 
     @property
     def words(self) -> str:
-        """`send_receive, early issue`: where it begins, then each rule once with its knob."""
+        """Words as `send_receive, early issue`: the beginning, then each rule once with its knob."""
         if isinstance(self.base, TransposeOf):
             begin = f"transpose of {self.base.recipe.words}"
         else:
@@ -59,7 +64,7 @@ class Recipe:
         return ", ".join([begin, *dict.fromkeys(rules)])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads back."""
+        """Return plain data for `from_json`."""
         if isinstance(self.base, str):
             base: Any = self.base
         else:
@@ -68,7 +73,11 @@ class Recipe:
 
     @classmethod
     def from_json(cls, data: Any) -> "Recipe":
-        """The Recipe that `to_json` wrote; ValueError naming what is wrong."""
+        """Return the Recipe from the data of `to_json`.
+
+        Raises:
+            ValueError: The data is no recipe; the message names the fault.
+        """
         match data:
             case {"base": str() as base, "steps": list() as steps}:
                 return cls(base=base, steps=_steps(steps))
@@ -78,17 +87,17 @@ class Recipe:
                 raise ValueError(f"a recipe has a base and steps (got {json.dumps(data)[:200]})")
 
     def dumps(self) -> str:
-        """One line of JSON; equal recipes give equal text."""
+        """Return one line of JSON; equal recipes give equal text."""
         return json.dumps(self.to_json(), separators=(",", ":"), sort_keys=True)
 
 
 def source_base(source: str, function: str) -> str:
-    """The base of a strategy that is no known way."""
+    """Return the base of a strategy other than the known ways."""
     return f"{SOURCE}{_sha256(source)}:{function}"
 
 
 def sources(texts: Iterable[str]) -> SourceOf:
-    """What finds each of some sources by its digest; ValueError where it is none of them."""
+    """Return a function that finds each of the texts by its digest; it raises ValueError for any other digest."""
     known = {_sha256(text): text for text in texts}
 
     def source_of(digest: str) -> str:
@@ -104,13 +113,19 @@ def sources(texts: Iterable[str]) -> SourceOf:
 def replay(
     recipe: Recipe, problem: Problem, source_of: SourceOf | None = None, trace: Trace = trace_source
 ) -> Program:
-    """The Program of a recipe at a Problem, forward or backward.
+    """Return the Program of a recipe at a Problem, forward or backward.
 
-    At a backward, a name means the library of the Problem that the backward equals, or its own (of one that is
-    not linear); a source is written for the backward itself. source_of: finds the source of a base that names
-    one, which `trace` then traces: a stranger's wants a confined process. Raises Rejected or NotApplicable as
-    tracing does, DoesNotApply for a step that does nothing here, ValueError for a recipe that cannot be replayed
-    here.
+    At a linear backward, a name means the library of the Problem that the backward equals; at another backward, its
+    own library. A source is written for the backward itself.
+
+    Args:
+        source_of: Finds the source of a base `source:...`.
+        trace: Traces such a source; for a stranger's, choose a confined process.
+
+    Raises:
+        Rejected, NotApplicable: Tracing fails.
+        DoesNotApply: A step does nothing here.
+        ValueError: The recipe cannot be replayed here.
     """
     program = _base(recipe, problem, source_of, trace)
     for number, step in enumerate(recipe.steps, 1):
@@ -124,7 +139,7 @@ def replay(
 
 
 def _base(recipe: Recipe, problem: Problem, source_of: SourceOf | None, trace: Trace) -> Program:
-    """The Program that the steps begin with."""
+    """The Program before the first step."""
     if isinstance(recipe.base, TransposeOf):
         return _transposed(recipe.base, problem, source_of, trace)
     if recipe.base.startswith(SOURCE):

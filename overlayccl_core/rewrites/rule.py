@@ -1,4 +1,4 @@
-"""What a rewrite rule is, and the small pieces that rules are built of.
+"""The protocol of a rewrite rule, and small pieces for building rules.
 
 A rule is one file of `rewrites/rules/`. It rewrites ALL sites of a class at once, so neither the number of steps
 nor the space of Programs grows with ranks, layers, microbatches or tensors.
@@ -25,11 +25,11 @@ Replacements = Mapping[Node, Replacement]
 
 
 class DoesNotApply(ValueError):
-    """A step that does nothing at this Program; the message names rule and class, and says why."""
+    """A step does nothing at this Program; the message names rule, class and reason."""
 
 
 class RuleNumerics(StrEnum):
-    """What a rule does to rounding, from harmless to harmful."""
+    """The effect of a rule on rounding, from harmless to harmful."""
 
     SAME = "same"  # the same terms in the same order
     REORDERED = "reordered"  # sums in another order
@@ -37,12 +37,14 @@ class RuleNumerics(StrEnum):
 
 
 class Rule(Protocol):
-    """What a file in rewrites/rules/ defines.
+    """The definitions of a file in rewrites/rules/.
 
-    KINDS: the collectives whose classes it looks at. NUMERICS: the worst that it does.
-    knobs(program, sites): the settings worth trying at these sites; `no_knobs` where there is nothing to turn.
-    rewrite(program, sites, knob): what replaces which node, as `substitute` takes it; {} or DoesNotApply
-    (with the reason) where it does not apply. Keys may be other nodes than the sites. Must be deterministic.
+    Attributes:
+        KINDS: The kinds of collectives that can be sites.
+        NUMERICS: The worst effect on rounding.
+        knobs: (program, sites) -> the settings worth trying at these sites; `no_knobs` for a rule without settings.
+        rewrite: (program, sites, knob) -> replacements for `substitute`, deterministic. {} or DoesNotApply (with
+            the reason) if the rule does not apply. Keys may be other nodes than the sites.
     """
 
     KINDS: tuple[Kind, ...]
@@ -52,24 +54,28 @@ class Rule(Protocol):
 
 
 def no_knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
-    """The `knobs` of a rule that has nothing to turn."""
+    """Return the one, empty setting of a rule without knobs."""
     return ("",)
 
 
 def rule_names() -> tuple[str, ...]:
-    """All rules, sorted."""
+    """Return the names of all rules, sorted."""
     return loader.names(FOLDER)
 
 
 @cache
 def rule(name: str) -> Rule:
-    """The rule of that name; ValueError naming those there are. The folder is read once for each name."""
+    """Return the rule of that name; the folder is read once for each name.
+
+    Raises:
+        ValueError: There is no such rule; the message names the rules.
+    """
     return loader.plug_in(Rule, FOLDER, name)
 
 
 # ------------------------------------------------------------------------------------------------ replacing
 def each(sites: Iterable[Node], build: Callable[[Node, Node], Node]) -> dict[Node, Replacement]:
-    """Every site x by build(x, the new form of its operand)."""
+    """Replace every site x by build(x, the new form of its operand)."""
 
     def replacement(x: Node) -> Replacement:
         return lambda go: build(x, go(x.operands[0]))
@@ -78,12 +84,12 @@ def each(sites: Iterable[Node], build: Callable[[Node, Node], Node]) -> dict[Nod
 
 
 def like(x: Node, kind: Kind, operand: Node, groups: Groups | None = None) -> Node:
-    """A collective of another kind with the label and (unless given) the groups of x; sums where it reduces."""
+    """Make a collective of another kind with the label and (unless given) the groups of x; a reduction sums."""
     return make_collective(kind, operand, x.groups if groups is None else groups, x.label)
 
 
 def sums_over_members(program: Program, sites: Iterable[Node]) -> dict[Node, Node]:
-    """sum -> the collective whose blocks, one from each member, it adds up; groups of one rank are left out."""
+    """Return sum -> the collective of its summands, one block of each member; skip groups of one rank."""
     known = {x for x in sites if x.groups.size > 1}
     return {
         total: x
@@ -93,7 +99,7 @@ def sums_over_members(program: Program, sites: Iterable[Node]) -> dict[Node, Nod
 
 
 def by_library(sums: Mapping[Node, Node], kind: Kind) -> dict[Node, Replacement]:
-    """Every sum over members by one collective of that kind on the operand of the one it reads."""
+    """Replace every sum over members by one collective of `kind`, on the operand of the one that it reads."""
 
     def replacement(x: Node) -> Replacement:
         return lambda go: like(x, kind, go(x.operands[0]))
@@ -102,49 +108,49 @@ def by_library(sums: Mapping[Node, Node], kind: Kind) -> dict[Node, Replacement]
 
 
 def adds(x: Node) -> bool:
-    """True for an all_reduce or reduce_scatter that sums (not a maximum)."""
+    """Return whether x is an all_reduce or reduce_scatter with a sum (not a maximum)."""
     return x.kind in REDUCING and x.attr.reduction is Reduction.SUM
 
 
 # --------------------------------------------------------------------------------------------------- layouts
 def head(x: Node, size: int) -> Node:
-    """The first `size` elements of x, or x with zeros behind it."""
+    """Return the first `size` elements of x, or x padded with zeros."""
     if size <= x.size:
         return make_view([x], maps.window(0, size))
     return make_view([x], maps.Map(1, size, [0, x.size], [0, maps.ZERO]))
 
 
 def padded(x: Node, parts: int) -> Node:
-    """x with zeros behind it, up to a multiple of `parts`."""
+    """Pad x with zeros up to a multiple of `parts`."""
     return head(x, -(-x.size // parts) * parts)
 
 
 def interleaved(x: Node, outer: int, inner: int) -> Node:
-    """x seen as (outer, inner, block) -> (inner, outer, block)."""
+    """Transpose x, seen as (outer, inner, block), to (inner, outer, block)."""
     return make_view([x], maps.permuted((outer, inner, x.size // (outer * inner)), (1, 0, 2)))
 
 
 def columns(x: Node, rows: int, start: int, width: int) -> Node:
-    """x seen as (rows, columns): `width` columns of every row from `start` on."""
+    """Return `width` columns, from `start` on, of x seen as (rows, columns)."""
     return make_view([x], maps.sliced((start,), width, rows, x.size // rows, 1))
 
 
 def side_by_side(values: Sequence[Node], rows: int) -> Node:
-    """Values seen as (rows, columns), joined along the columns."""
+    """Join values, seen as (rows, columns), along the columns."""
     return make_view(values, maps.concatenated(tuple((rows, x.size // rows) for x in values), 1))
 
 
 def blocks_in(x: Node) -> int:
-    """Rows of a collective's operand that go different ways: what is joined or cut is joined or cut in each."""
+    """Return the number of an operand's rows with different destinations: join or cut within each."""
     return x.groups.size if x.kind in (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL) else 1
 
 
 def blocks_out(x: Node) -> int:
-    """Rows of a collective's result that come from different members."""
+    """Return the number of a result's rows from different members."""
     return x.groups.size if x.kind in (Kind.ALL_GATHER, Kind.ALL_TO_ALL) else 1
 
 
 # ---------------------------------------------------------------------------------------------------- groups
 def members(groups: Groups) -> Ints:
-    """int[ranks, g]: the members of each rank's group, in member order."""
+    """Return int[ranks, g]: the members of each rank's group, in member order."""
     return np.asarray(groups.array[groups.group], np.int64)

@@ -14,7 +14,7 @@ from overlayccl_core.training.plan import Arm, ArmSite
 from overlayccl_core.training.segments import Tensor
 
 LEARNING_RATE = 1e-3
-FUSED = ("cpu", "cuda")  # devices that torch itself has an AdamW of one kernel for
+FUSED = ("cpu", "cuda")  # devices with a fused AdamW in torch itself
 
 
 class Modules:
@@ -27,12 +27,12 @@ class Modules:
 
     @classmethod
     def load(cls, arm: Arm, rank: Rank, name: str) -> "Modules":
-        """Import and connect them, on every rank in the same order; `name` is theirs alone."""
+        """Import and connect the modules, in the same order on every rank, under a unique `name`."""
         return cls(arm.sites, {site.site: _loaded(site, rank, f"{name}_{site.site}") for site in arm.sites})
 
     @property
     def overlap(self) -> bool:
-        """Whether a module starts a collective before it has read all that it reads."""
+        """Whether a module starts a collective before its last read."""
         return any(one.early for one in self.sites)
 
     @property
@@ -41,7 +41,7 @@ class Modules:
         return any(hasattr(file, MEANWHILE) for file in self.files.values())
 
     def fresh(self) -> list[SiteModule]:
-        """Generators for one step."""
+        """Return new generators for one step."""
         return [
             SiteModule(
                 site=site.site,
@@ -62,7 +62,7 @@ def _loaded(site: ArmSite, rank: Rank, name: str) -> ModuleType | Deployed:
 
 
 class ArmState:
-    """The model of an arm on this rank, from one seed on."""
+    """An arm's model, modules and optimizer on this rank, initialized from one seed."""
 
     def __init__(self, arm: Arm, model: Model, modules: Modules, rank: Rank, *, seed: int) -> None:
         self.arm = arm
@@ -76,13 +76,15 @@ class ArmState:
         if way is not None:
             module = self.pieces.module()
             self.framework = rank.framework_step(module, way)
-            self.pieces.parameters = module.leaves()  # as the framework has them
+            self.pieces.parameters = module.leaves()  # as wrapped by the framework
         self.optimizer = _optimizer(self.pieces.parameters.values(), rank)
 
     def gradients(self, batch: Batch) -> Tensor | None:
-        """Forward and backward of one step: float32[microbatches], the mean loss of each on this rank.
+        """Run forward and backward of one step.
 
-        They are where the step ran, and nobody has waited for them. None where others compute them.
+        Returns:
+            float32[microbatches]: The mean loss of each on this rank, on its device, not waited for. None if other
+            ranks compute the losses.
         """
         self.optimizer.zero_grad(set_to_none=True)
         microbatches = self.pieces.split(batch, self.arm.microbatches)
@@ -94,19 +96,19 @@ class ArmState:
         return torch.stack(list(step.losses.values())) if step.losses else None
 
     def step(self, batch: Batch) -> Tensor | None:
-        """One step with its optimizer; losses as `gradients` gives them."""
+        """Run one step with its optimizer; return the losses of `gradients`."""
         losses = self.gradients(batch)
         self.optimizer.step()
         return losses
 
 
 def _optimizer(parameters: Iterable[Tensor], rank: Rank) -> torch.optim.Optimizer:
-    """AdamW: in one kernel where torch has it for the device, else as torch thinks best.
+    """AdamW, fused on the devices of FUSED, else as torch chooses.
 
-    Where calls are recorded first, the number of a step is a value on the device (`capturable`): what is made of a
-    number of Python's would be sent there in each step.
+    On lazy devices the step count is a value on the device (`capturable`): values computed from a Python number
+    would be sent there in each step.
     """
-    kinds: dict[type, list[Tensor]] = {}  # the framework has some in shards: a kernel takes one kind
+    kinds: dict[type, list[Tensor]] = {}  # a framework shards some parameters: a kernel takes one kind
     for parameter in parameters:
         kinds.setdefault(type(parameter), []).append(parameter)
     groups = [{"params": alike} for alike in kinds.values()]
@@ -115,7 +117,7 @@ def _optimizer(parameters: Iterable[Tensor], rank: Rank) -> torch.optim.Optimize
 
 
 def mean_loss(losses: Tensor) -> float:
-    """The mean of what a step gave, fetched from where it is."""
+    """Fetch the losses of a step from their device and return their mean."""
     each = losses.tolist()
     return float(sum(each) / len(each))
 
@@ -123,9 +125,14 @@ def mean_loss(losses: Tensor) -> float:
 def unsharded_gradients(
     model: Model, batches: Sequence[Batch], *, seed: int, rank: Rank | None = None
 ) -> Mapping[str, Tensor]:
-    """Gradients of the mean loss over batches, one a replica, of the whole model, computed on this rank alone.
+    """Compute the whole model's gradients of the mean loss over batches on this rank alone.
 
-    They come on the CPU. rank: on whose device they are computed, where the batches are (None: on the CPU, too).
+    Args:
+        batches: One of each replica, on the device of `rank`.
+        rank: The rank to compute on (None: the CPU).
+
+    Returns:
+        Parameter -> gradient, on the CPU.
     """
     cls = pieces_of(model)
     pieces = cls(model, cls.full_parameters(model, seed), device=rank.device if rank else "cpu")

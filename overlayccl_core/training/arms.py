@@ -1,6 +1,6 @@
-"""The arms of a model as a launch runs them: which modules stand at which site, and what stamps will tell of them.
+"""The arms of a model for its launches: the modules of each site, and the beginnings of their stamps.
 
-Of arms that run the same modules one is trained: the plainest. What is seen of it is said of the others (`ran_as`).
+Among arms with the same modules only the plainest is trained; the others take over its results (`ran_as`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,8 +26,9 @@ Row = dict[str, Any]
 class Arms:
     """Arms of a model, the sources of their modules, and the beginnings of their stamps.
 
-    programs: rows of `finalists`, or rows of other arms with their case, direction, arm, candidate, program and
-    program_json.
+    Args:
+        programs: Rows of `finalists`, or rows of other arms with their case, direction, arm, candidate, program
+            and program_json.
     """
 
     def __init__(
@@ -42,13 +43,13 @@ class Arms:
             self._programs.setdefault(place, {})[row["arm"]] = row
         self.arms: list[Arm] = []
         self.sources: dict[str, str] = {}
-        self.begun: list[Row] = []  # of `stamps`: what is to run where, before anybody tells what ran
+        self.begun: list[Row] = []  # of `stamps`: the planned Programs, before the ranks' reports
         self._trained: dict[tuple[int, tuple[str, ...]], str] = {}
 
     def add(
         self, microbatches: int, names: Sequence[str], purposes: Callable[[str], Sequence[Purpose]]
     ) -> None:
-        """Those of the arms that have a Program at every site."""
+        """Add the arms with a Program at every site."""
         for name in names:
             at_sites = self._at_sites(microbatches, name)
             if at_sites is None:
@@ -61,7 +62,7 @@ class Arms:
                 self.arms.append(Arm(name=name, microbatches=microbatches, sites=modules, purposes=wanted))
 
     def add_deployed(self, microbatches: int, files: Mapping[str, str]) -> None:
-        """The arm `deployed`: its Programs as the deployed files have them. files: problem -> source."""
+        """Add the arm `deployed`, its Programs from the deployed files (problem -> source), if all are there."""
         at_sites = self._at_sites(microbatches, ArmName.DEPLOYED)
         if at_sites is None or any(case.problem not in files for _, case, _ in at_sites):
             return
@@ -75,16 +76,17 @@ class Arms:
         self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(modules)))
 
     def add_framework(self, microbatches: int, names: Collection[str] | None = None) -> None:
-        """The framework's own that the model asks for and the backend can run.
+        """Add the framework's own arms that the model asks for and the backend can run.
 
-        Of these only `names`, where they are given.
+        Args:
+            names: Add only these (None: all).
         """
         for way in map(framework_arm, self.model.framework_arms if self.backend.FRAMEWORK_ARMS else ()):
             if way and way.least_microbatches <= microbatches and (names is None or way.name in names):
                 self.arms.append(Arm(name=way.name, microbatches=microbatches))
 
     def training(self, settings: StepSettings, launches: int, *, narrows: bool = False) -> Training:
-        """What trains these arms. narrows: as of `Training`."""
+        """Return the Training of these arms; `narrows` as there."""
         return Training(
             model=self.model,
             arms=tuple(self.arms),
@@ -97,7 +99,7 @@ class Arms:
         )
 
     def stamps(self, trained: Sequence[Row]) -> list[Row]:
-        """The rows of `stamps` of the arms that ran, taken out of the rows of their launches."""
+        """Return the rows of `stamps` of the trained arms, taken out of the rows of their launches."""
         told: dict[tuple[int, str], Row] = {}
         for row in trained:
             told.setdefault((row["microbatches"], row["arm"]), row.pop("stamps"))
@@ -108,9 +110,9 @@ class Arms:
         ]
 
     def _at_sites(self, microbatches: int, arm: str) -> list[tuple[Site, Case, Row]] | None:
-        """(site, its Case, the arm's Program there) of every site; None where it lacks one.
+        """(site, its Case, the arm's Program there) of every site; None if one is missing.
 
-        ValueError if not even the developer's is there.
+        ValueError: Not even the developer's is there.
         """
         cases = cases_of_model(self.model, self.deployment, microbatches)
         found = []

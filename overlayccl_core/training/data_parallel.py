@@ -1,8 +1,8 @@
 """One training step of a data-parallel model: whole microbatches, and the mean of every gradient over ranks.
 
-Site `gradients`, ports gradient, mean [i]: tensor i of the model's parameters is there once the last microbatch's
-backward has passed the stage that holds it, so a Program that reads gradients as they come overlaps its collectives
-with the rest of the backward pass. For one that reads all of them first, the last microbatch is whole too.
+Site `gradients`, ports gradient, mean [i]: the gradient of parameter tensor i exists once the last microbatch's
+backward has passed its stage. A Program reading gradients as they come overlaps its collectives with the rest of
+the backward pass. For a Program reading all of them first, the last microbatch runs whole, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ Values = Mapping[Value, Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A link of the chain that a model is: run(x, batch), with the names of the parameters that it uses.
+    """A link of a model's chain: run(x, batch), and the names of its parameters.
 
-    x is what the stage before gave (None for the first); the last gives the mean loss of the batch.
+    x is the output of the stage before (None for the first); the last stage returns the mean loss of the batch.
     """
 
     parameters: tuple[str, ...]
@@ -28,21 +28,22 @@ class Stage:
 
 
 class Chain(Protocol):
-    """A model that every rank has whole: a chain of stages, each parameter in one of them."""
+    """A model held whole by every rank: a chain of stages, each parameter in one of them."""
 
     parameters: dict[str, Tensor]
 
     def whole(self, batch: Batch) -> Tensor:
-        """The mean loss: all stages in one piece."""
+        """Return the mean loss: all stages in one piece."""
 
     def stages(self) -> Sequence[Stage]:
-        """In the order of the forward pass."""
+        """Return the stages in the order of the forward pass."""
 
 
 class DataParallelStep:
     """Segments of one step over microbatches; means become the parameters' gradients.
 
-    in_stages: whether the last microbatch's backward runs stage by stage.
+    Args:
+        in_stages: Whether the last microbatch's backward runs stage by stage.
     """
 
     def __init__(self, pieces: Chain, batches: Sequence[Batch], *, in_stages: bool) -> None:
@@ -59,7 +60,7 @@ class DataParallelStep:
             raise ValueError(f"no stage has the parameters {', '.join(sorted(loose))}: name them in theirs")
 
     def segments(self) -> Iterator[StepSegment]:
-        """Whole microbatches; of the last one the backward stage by stage; gradients as they come; their means."""
+        """Yield the microbatches (the last backward by stages if `in_stages`), the gradients, their means."""
         before: tuple[Name, ...] = ()
         for m in range(len(self.batches) - self.in_stages):
             yield StepSegment(name=("microbatch", m), after=before, work=partial(self._whole, m))
@@ -77,7 +78,7 @@ class DataParallelStep:
         yield StepSegment(name=("means",), needs=needs, work=self._take)
 
     def _stage_by_stage(self, before: tuple[Name, ...]) -> Iterator[StepSegment]:
-        """The forward with the last stage's backward, then that of each stage before it."""
+        """The forward with the last stage's backward, then the backward of each stage before it."""
         yield StepSegment(name=("forward",), after=before, work=self._forward)
         before = (("forward",),)
         for k in reversed(range(len(self._stages) - 1)):
@@ -86,7 +87,7 @@ class DataParallelStep:
             before = (name,)
 
     def _complete_after(self, parameter: str) -> Name:
-        """The segment after which a parameter's gradient is whole."""
+        """The last segment adding to a parameter's gradient."""
         if not self.in_stages:
             return ("microbatch", len(self.batches) - 1)
         stage = self._held_by[parameter]
@@ -107,7 +108,7 @@ class DataParallelStep:
         return {}
 
     def _lost(self, m: int, loss: Recorded) -> tuple[Tensor, ...]:
-        """Keep the loss of a microbatch and go backward from it: gradients of what it was made of."""
+        """Keep a microbatch's loss and run its backward: the gradients of its inputs."""
         [self.losses[m]] = loss.values
         return loss.backward(share_of_mean(self.losses[m], len(self.batches)))
 
@@ -129,5 +130,5 @@ class DataParallelStep:
 
 
 def _on(stage: Stage, batch: Batch) -> Callable[..., Tensor]:
-    """The stage as a function of what the one before gave: of nothing, for the first."""
+    """The stage as a function of the previous stage's output: of nothing, for the first."""
     return lambda x=None: stage.run(x, batch)

@@ -1,4 +1,4 @@
-"""A linear layer whose weight's gradient is computed later: behind a sum over ranks, as Megatron-LM has it."""
+"""A linear layer with a deferred weight gradient, to be computed during a sum over ranks (Megatron-LM)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,9 +26,9 @@ class _Deferring(torch.autograd.Function):  # type: ignore[misc]
 
 
 def deferring(later: list[Callable[[], None]], x: Tensor, weight: Tensor) -> Tensor:
-    """`functional.linear(x, weight)`: [..., I], [O, I] -> [..., O].
+    """Return `functional.linear(x, weight)`: [..., I], [O, I] -> [..., O].
 
-    Its backward gives the gradient of x, and leaves in `later` what adds that of the weight to `weight.grad`.
+    Its backward returns the gradient of x; a function appended to `later` adds the weight's to `weight.grad`.
     """
     return _Deferring.apply(x, weight, later)
 

@@ -1,17 +1,16 @@
-"""The step driver: emitted modules and the model's segments in one training step, by one rule on every rank.
+"""The step driver: interleaves emitted modules and the model's segments in a training step, the same on every rank.
 
-A segment runs as soon as all that it needs is written; one that needs nothing runs when its product is first
-read. Of the modules that can go on, the first in the list does: backward before forward, then the order of the
-workload's sites. A module goes on with a read when the value is there or can be made, and with a write when that
-lets a segment run: what is there from the start (the shards of parameters) would otherwise let a module hold all
-that it will ever write. Writes that no segment can use yet wait until no other module can go on. So the modules'
-own order of reads and writes is the only schedule there is, and all ranks, which hold the same modules and
-segments, do the same in the same order.
+A segment runs as soon as all its needs are written; a segment without needs runs when its product is first read.
+Of the modules that can go on, the first in the list does: backward before forward, then the workload's order of
+sites. A module can read a value that exists or can be made. It can write a value if a segment can then run (or none
+needs it): otherwise a module with all inputs from the start (shards of parameters) would hold all its outputs.
+Other writes wait until no other module can go on. So the modules' own order of reads and writes is the only
+schedule, and all ranks, with the same modules and segments, do the same in the same order.
 
-What is left over (`StepSegment.left_over`) runs when a module says that a call is in flight, at the latest before
-the next segment.
+Left-over segments (`StepSegment.left_over`) run when a module reports a call in flight, at the latest before the
+next segment.
 
-A value is dropped once the last segment that needs it has run, or the module that reads it has it.
+A value is dropped after the last segment needing it has run, or when a module has read it.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -22,18 +21,18 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.training.segments import Name, StepSegment, Tensor, Value
 
-MEANWHILE = "meanwhile"  # of an emitted module: what is called while a call is in flight
+MEANWHILE = "meanwhile"  # attribute of an emitted module: a function to call while a collective is in flight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteModule:
-    """One emitted generator at a site of the step, with the shapes of what it writes."""
+    """An emitted generator at a site of the step, with the shapes of its outputs."""
 
     site: str
     generator: Generator[Any, Any, None]
     read: Any
     shapes: Mapping[Port, tuple[int, ...]]
-    module: Any = None  # its `meanwhile` is set, where it has one
+    module: Any = None  # its `meanwhile` is set for the step, if it has one
 
 
 class StuckStep(RuntimeError):
@@ -41,9 +40,13 @@ class StuckStep(RuntimeError):
 
 
 def run_step(modules: Sequence[SiteModule], segments: Iterable[StepSegment]) -> None:
-    """Run one step to its end. `modules` in order of priority; generators must be fresh.
+    """Run one step to its end.
 
-    StuckStep names what each module waits for.
+    Args:
+        modules: In order of priority, with new generators.
+
+    Raises:
+        StuckStep: No module can go on; the message names the awaited values.
     """
     step = _Step(segments)
     asks = [one.module for one in modules if hasattr(one.module, MEANWHILE)]
@@ -58,7 +61,7 @@ def run_step(modules: Sequence[SiteModule], segments: Iterable[StepSegment]) -> 
 
 
 class _Waiting:
-    """A module and the event that it waits with (None: it has ended)."""
+    """A module and its pending event (None: the module has ended)."""
 
     __slots__ = ("event", "module")
 
@@ -68,17 +71,17 @@ class _Waiting:
 
     @property
     def reads(self) -> bool:
-        """Whether it waits for a value, and not with one."""
+        """Whether the pending event is a read."""
         return self.event.__class__ is self.module.read
 
     @property
     def value(self) -> Value:
-        """What it wants to read or to write."""
+        """The value to read or to write."""
         return self.module.site, self.event.port
 
 
 class _Step:
-    """Values and segments of a step on their way."""
+    """The values and segments of a running step."""
 
     def __init__(self, segments: Iterable[StepSegment]) -> None:
         self.segments: dict[Name, StepSegment] = {s.name: s for s in segments}
@@ -99,7 +102,7 @@ class _Step:
         self.uses_left = {value: len(users) for value, users in self.users.items()}
 
     def run_with(self, modules: Sequence[SiteModule]) -> None:
-        """To its end."""
+        """Run the step to its end."""
         waiting = [_Waiting(module) for module in modules]
         while waiting := [one for one in waiting if one.event is not None]:
             able = next((one for one in waiting if self.helps(one)), None)
@@ -114,11 +117,11 @@ class _Step:
         self.finish()
 
     def helps(self, waiting: _Waiting) -> bool:
-        """Whether a module can go on, and that is of use now."""
+        """Whether a module's input exists (made now, if possible), or its write is of use."""
         return self.provide(waiting.value) if waiting.reads else self.is_of_use(waiting.value)
 
     def take(self, waiting: _Waiting) -> None:
-        """Answer a module's Read or take its Write; it goes on to its next event."""
+        """Answer a module's Read or take its Write, then resume it up to its next event."""
         module, value = waiting.module, waiting.value
         if waiting.reads:
             try:  # no name for the answer: it would be held while the module goes on
@@ -131,12 +134,12 @@ class _Step:
             waiting.event = next(module.generator, None)
 
     def is_of_use(self, value: Value) -> bool:
-        """Whether writing a value lets a segment run, or nobody ever needs it."""
+        """Whether writing a value lets a segment run, or no segment needs it."""
         users = self.users.get(value, ())
         return not users or any(self.is_ready(segment, value) for segment in users)
 
     def write(self, value: Value, tensor: Tensor) -> None:
-        """An output is there: run what it made possible, at once."""
+        """Store an output and run the segments it makes ready."""
         self.written.add(value)
         if self.uses_left.get(value):
             self.values[value] = tensor
@@ -144,11 +147,11 @@ class _Step:
             self.run_if_ready(segment)
 
     def provide(self, value: Value) -> bool:
-        """Make an input exist, if that is possible now."""
+        """Make an input exist, if possible now; return whether it does."""
         return value in self.values or (value in self.giver and self.fire(self.giver[value]))
 
     def fire(self, segment: StepSegment) -> bool:
-        """Run a segment, and first what it comes after; False if something is not written yet."""
+        """Run a segment after its predecessors; False if a needed value is not written yet."""
         if segment.name in self.done:
             return True
         if not all(self.fire(self.segments[name]) for name in segment.after):
@@ -158,7 +161,7 @@ class _Step:
         return segment.name in self.done
 
     def is_ready(self, segment: StepSegment, about_to_be: Value | None = None) -> bool:
-        """Whether nothing is missing that a segment waits for, but perhaps a value that is about to be written."""
+        """Whether a segment can run, perhaps once the value `about_to_be` is written."""
         written = all(v in self.written or v == about_to_be for v in segment.needs)
         return written and all(name in self.done for name in segment.after)
 
@@ -167,7 +170,7 @@ class _Step:
             self.run(segment)
 
     def do_what_is_left(self) -> None:
-        """Run what was left over."""
+        """Run the left-over segments."""
         while self.left:
             self.run_if_ready(self.left.pop())
 
@@ -189,7 +192,7 @@ class _Step:
                 self.run_if_ready(follower)
 
     def finish(self) -> None:
-        """Run what nobody asked for; all segments have run then."""
+        """Run all remaining segments; StuckStep if one cannot run."""
         for segment in self.segments.values():
             if not self.fire(segment):
                 missing = [_text(value) for value in segment.needs if value not in self.written]

@@ -1,8 +1,8 @@
-"""What one step does, counted while it runs: matmuls, calls of the collective library, bytes that it holds.
+"""Count one step while it runs: matmuls, calls of the collective library, bytes held.
 
-Bytes are those of all tensors that the step's operations touch, as long as they live: parameters and their
-gradients, activations, and what modules, the library or a framework have beside them. All arms are counted in this
-one way. A tensor of torch_xla has no storage: it counts with its own bytes, and a view of it once more.
+Bytes are those of all live tensors touched by the step's operations: parameters and their gradients, activations,
+and buffers of modules, the library or a framework. All arms are counted in this one way. A tensor of torch_xla has
+no storage: it counts with its own bytes, and a view of it once more.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ TIMES = 2
 
 
 def no_library(_operation: str) -> int | None:
-    """Where nothing calls a library."""
+    """Return None: no operation is a library's."""
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Of a step: matmuls, a digest of their shapes in any order, library calls, most bytes held at a time."""
+    """Counts of a step: matmuls, a digest of their shapes in any order, library calls, peak bytes held."""
 
     matmuls: int
     matmul_digest: str
@@ -42,10 +42,12 @@ class Counts:
 
 
 def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -> Counts:
-    """Run a step once, then count: what lives from one step to the next is known by then.
+    """Run a step once, to find the memory held between steps, then count it TIMES.
 
-    It is counted TIMES, and the smaller peak holds: a thread of the library may keep a buffer for a moment longer
-    than its call. UnknownKernel if it ran what nobody knows to multiply matrices or not to.
+    The smallest peak holds: a thread of the library may keep a buffer for a moment longer than its call.
+
+    Raises:
+        UnknownKernel: The step ran operations unknown to `kernels`.
     """
     operations = _Operations(library_calls)
     with operations:
@@ -67,7 +69,7 @@ def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[misc]
-    """Every operation on its way to its kernel, those of the backward pass and of the library's C++ included."""
+    """Sees every operation on its way to its kernel, also of the backward pass and of the library's C++."""
 
     def __init__(self, library_calls: LibraryCalls) -> None:
         super().__init__()
@@ -78,11 +80,11 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
 
     @property
     def unknown(self) -> set[str]:
-        """Names of those that nobody knows to multiply matrices or not to."""
+        """Names of the operations unknown to `kernels`."""
         return {one.name for one in self.known.values() if one.calls is None and one.product is None}
 
     def begin(self) -> None:
-        """Count from now on; what is alive stays known."""
+        """Count from now on; live storage stays known."""
         self.matmuls: list[tuple[str, str]] = []
         self.calls = 0
         self.held.peak = 0
@@ -112,7 +114,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kernel:
-    """An operation. calls: of the library, if it is one of its own; product: whether it multiplies matrices."""
+    """An operation. calls: Library calls, if it is the library's; product: Whether it multiplies matrices."""
 
     name: str
     calls: int | None
@@ -120,7 +122,7 @@ class _Kernel:
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Those among arguments or results of an operation, which has them alone or in lists."""
+    """The tensors among an operation's arguments or results, alone or in lists."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -129,7 +131,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
-    """Count from now on the collectives that a module starts; returns what gives those since it was last asked."""
+    """Count a module's collectives from now on; return a function giving the count since its last call."""
     count = [0]
     before = 0 if isinstance(module, ModuleType) else module.calls
 
@@ -155,16 +157,16 @@ def count_calls(module: ModuleType | Deployed) -> Callable[[], int]:
 
 
 class _Done:
-    """A work that has ended."""
+    """A completed work handle."""
 
     def wait(self) -> None:
-        """At once."""
+        """Return at once."""
 
 
 def make_quiet(module: ModuleType | Deployed) -> None:
-    """Replace the collectives of an emitted module by local work that gives tensors of the same sizes.
+    """Replace the collectives of an emitted module by local work with results of the same sizes.
 
-    What they give is wrong; how long the step takes without communication is what is asked.
+    The values are wrong: this is for timing a step without communication.
     """
     done = _Done()
     local: dict[str, Callable[..., Tensor]] = {
@@ -181,19 +183,19 @@ def make_quiet(module: ModuleType | Deployed) -> None:
 
 
 class _Held:
-    """Storage that is alive, and the most bytes at a time; views of one count once.
+    """Live storages and their peak in bytes; views of one storage count once.
 
-    Sizes are asked for anew: a storage may be given up by making it empty (torch's FSDP).
+    Sizes are read again at a peak: torch's FSDP frees a storage by emptying it.
     """
 
     def __init__(self) -> None:
         self.peak = 0
         self._total = 0
         self._sizes: dict[int, int] = {}
-        self._storages: dict[int, Callable[[], Any]] = {}  # without holding them: weak references
+        self._storages: dict[int, Callable[[], Any]] = {}  # weak references
 
     def see(self, tensor: Tensor) -> None:
-        """Its storage is held until nothing uses it any more."""
+        """Count a tensor's storage for as long as it lives."""
         storage, is_lazy = tensor.untyped_storage(), tensor.device.type == "xla"
         which = int(storage._cdata)
         if which not in self._sizes:
@@ -202,7 +204,7 @@ class _Held:
             weakref.finalize(storage, self._gone, which).atexit = False
         self._resize(which, tensor.nbytes if is_lazy else storage.nbytes())
         if self._total > self.peak:
-            for other, one in list(self._storages.items()):  # a list: asking may free some
+            for other, one in list(self._storages.items()):  # a list: reading may free some
                 if (alive := one()) is not None:
                     self._resize(other, alive.nbytes())
             self.peak = max(self.peak, self._total)

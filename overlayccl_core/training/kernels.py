@@ -1,6 +1,6 @@
-"""Which operations of torch multiply matrices: known to, known not to, or unknown, which is said and never guessed.
+"""Classify operations of torch: a matrix product, none, or unknown (an error, never a guess).
 
-A kernel of a model's own needs no edit here: a formula of its FLOPs makes it a product, `no_product` makes it none.
+A model's own kernel needs no edit here: register a FLOP formula for a product, call `no_product` for any other.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-# Products besides those that torch has a FLOP formula for (torch.utils.flop_counter).
+# Products without a FLOP formula in torch (torch.utils.flop_counter).
 PRODUCTS = frozenset({
     "aten._scaled_dot_product_flash_attention_for_cpu",
     "aten._scaled_dot_product_flash_attention_for_cpu_backward",
@@ -16,12 +16,12 @@ PRODUCTS = frozenset({
     *("aten._addmm_activation", "aten._int_mm", "aten._grouped_mm", "aten._scaled_grouped_mm"),
 })  # fmt: skip
 
-# No product by their tag: element by element, or a copy of a view.
+# Tags of no product: elementwise, or a copy of a view.
 NO_PRODUCT_TAGS = frozenset({torch.Tag.pointwise, torch.Tag.view_copy})
 
-# No products, but torch gives them no tag that says so.
+# No products, but untagged in torch.
 NO_PRODUCTS = frozenset({
-    # what only moves, makes or reads elements
+    # moving, making or reading elements
     *("aten.copy_", "aten._unsafe_view", "aten.cat", "aten.stack", "aten.flip", "aten.roll"),
     *("aten.tril", "aten.triu", "aten._local_scalar_dense", "aten.equal", "aten.polar", "aten.complex"),
     *("aten.constant_pad_nd", "aten.empty_like", "aten.zeros_like", "aten.ones_like", "aten.new_zeros"),
@@ -29,8 +29,8 @@ NO_PRODUCTS = frozenset({
     *("aten.zero_", "aten.fill_", "aten.repeat", "aten.repeat_interleave", "aten.clone", "aten._to_copy"),
     *("aten.index_fill", "aten.index_fill_", "aten.resize_", "aten.set_", "aten.masked_select"),
     *("aten.rand_like", "aten.randn_like", "aten.bernoulli", "aten.bernoulli_", "aten.uniform_", "aten.normal_"),
-    *("aten.copy", "aten.fill", "aten._propagate_xla_data"),  # devices that compile know no values in place
-    # over elements: torch 2.9, which Trainium has, knows no tag for them
+    *("aten.copy", "aten.fill", "aten._propagate_xla_data"),  # on compiling devices: they change no value in place
+    # over elements: untagged in torch 2.9, Trainium's version
     *("aten.all", "aten.any", "aten.amax", "aten.amin", "aten.aminmax", "aten.argmax", "aten.argmin"),
     *("aten.count_nonzero", "aten.linalg_vector_norm", "aten.logsumexp", "aten.max", "aten.mean", "aten.min"),
     *("aten.nansum", "aten.norm", "aten.prod", "aten.std", "aten.std_mean", "aten.sum", "aten.var"),
@@ -52,13 +52,13 @@ NO_PRODUCTS = frozenset({
     *("aten.max_pool2d_with_indices", "aten.max_pool2d_with_indices_backward"),
     *("aten.avg_pool2d", "aten.avg_pool2d_backward"),
 })  # fmt: skip
-LISTS = "aten._foreach_"  # element by element, over lists of tensors
-FSDP_COPIES = "fsdp."  # of torch's own: into and out of what it gathers and hands out
+LISTS = "aten._foreach_"  # elementwise, over lists of tensors
+FSDP_COPIES = "fsdp."  # torch's own, into and out of its communication buffers
 _declared: set[str] = set()
 
 
 class UnknownKernel(ValueError):
-    """A step ran operations of which nobody knows whether they multiply matrices."""
+    """A step ran operations that `multiplies` cannot classify."""
 
     def __init__(self, names: set[str]) -> None:
         super().__init__(
@@ -69,12 +69,12 @@ class UnknownKernel(ValueError):
 
 
 def no_product(*names: str) -> None:
-    """Say of kernels (`lab.sort_tokens`) that they multiply no matrices."""
+    """Declare kernels (`lab.sort_tokens`) to be no matrix products."""
     _declared.update(names)
 
 
 def multiplies(operation: Any) -> bool | None:
-    """Whether an operator (torch._ops.OpOverload) multiplies matrices; None: not known."""
+    """Return whether an operator (torch._ops.OpOverload) multiplies matrices; None if unknown."""
     name = str(operation.overloadpacket)
     if operation.overloadpacket in flop_registry or name in PRODUCTS:
         return True
@@ -92,5 +92,5 @@ def multiplies(operation: Any) -> bool | None:
 
 
 def _makes(operation: Any) -> bool:
-    """Whether it reads no tensor: what it gives is made of numbers alone."""
+    """Whether an operation reads no tensor: its result is made of numbers alone."""
     return not any("Tensor" in str(argument.type) for argument in operation._schema.arguments)

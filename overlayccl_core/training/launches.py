@@ -1,7 +1,7 @@
 """Training launches: the arms of a model on real ranks, several launches, rows of the tables steps and stamps.
 
-Finished launches are kept (`timing/kept.py`) until the rule's tables are written: an interrupted run goes on where
-it stopped. A finalist that crashes, hangs or raises, alone too, is in no further launch. Only ranks import torch.
+Finished launches are kept (`timing/kept.py`) until the rule's tables are written, so an interrupted run resumes. A
+finalist failing (crash, hang, exception) also when alone is in no further launch. Only ranks import torch.
 """
 
 import hashlib
@@ -49,9 +49,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What is trained: arms of a model on the ranks of a deployment. sources: module's name -> its text.
+    """The training of a model's arms on the ranks of a deployment.
 
-    narrows: whether arms that are slower beyond noise in the first launches are in no later one (`left_behind`).
+    Attributes:
+        sources: Module's name -> its text.
+        narrows: Whether later launches drop arms slower beyond noise in the first launches (`left_behind`).
     """
 
     model: Model
@@ -65,16 +67,16 @@ class Training:
 
     @property
     def times(self) -> bool:
-        """Whether any steps are timed: what is not may be disturbed."""
+        """Whether any steps are timed; untimed launches may be disturbed."""
         return any(Purpose.TIMED in arm.purposes for arm in self.arms)
 
     @property
     def oversubscribed(self) -> bool:
-        """Whether its ranks share cores."""
+        """Whether the ranks share cores."""
         return backend_of(self.deployment).oversubscribed(self.deployment)
 
     def key(self, code: str) -> str:
-        """Digest of everything that decides what the figures mean."""
+        """Return the digest of everything with an effect on the figures."""
         return key(
             self.model.identity(),
             [asdict(arm) for arm in self.arms],
@@ -86,16 +88,16 @@ class Training:
 
 
 def module_name(digest: str) -> str:
-    """Where a module of a Program stands in a launch's folder."""
+    """Return the path of a Program's module in a launch's folder."""
     return f"{MODULES}/program_{digest}.py"
 
 
 def train(training: Training, partial_dir: Path, rule: str, code: str, progress: Progress) -> list[Row]:
-    """The rows of `steps` (without model's name): one per arm, purpose and seed of every launch, and one for each
-    arm that failed.
+    """Train the arms and return rows of `steps`: one per arm, purpose and seed of every launch, and per failed arm.
 
-    LaunchError (a ValueError) names rank, arm and the file of the traceback if ranks die or hang in the developer's
-    arm.
+    Raises:
+        LaunchError: Ranks die or hang in the developer's arm. This ValueError names rank, arm and the file of the
+            traceback.
     """
     folder = Path(partial_dir) / f"{rule}-{training.key(code)}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +107,7 @@ def train(training: Training, partial_dir: Path, rule: str, code: str, progress:
 
 
 class _Batch:
-    """The launches of a model on their way."""
+    """The launches of a model."""
 
     def __init__(self, training: Training, folder: Path, evidence: Evidence, progress: Progress) -> None:
         self.training = training
@@ -118,7 +120,7 @@ class _Batch:
         self.failed = FailedJobs(folder, progress, needed=developers)
 
     def finish(self) -> list[Row]:
-        """The rows of all launches, made or kept."""
+        """Return the rows of all launches, new or kept, and of the failed arms."""
         rows = [row for number in range(self.training.launches) for row in self._rows(number)]
         failed = [
             self._failed_row(arm, self.failed[arm.label])
@@ -130,7 +132,7 @@ class _Batch:
         return [*_with_counts(rows), *failed]
 
     def _rows(self, number: int) -> list[Row]:
-        """Of one launch, without the arms that fail in it."""
+        """The rows of one launch, without the arms failing in it."""
         return without_failed(
             lambda: self._quiet_rows(number),
             lambda label: self._alone(number, label),
@@ -139,9 +141,9 @@ class _Batch:
         )
 
     def _quiet_rows(self, number: int) -> list[Row]:
-        """Of the less disturbed of two launches where others took too much CPU; none where all arms failed.
+        """The rows of a launch, or of the less disturbed of two if others took too much CPU; [] if all arms failed.
 
-        Where that did not help, the next launches are not repeated: others are there to stay.
+        Once the second is disturbed too, later launches are not repeated: the other load will stay.
         """
         if all(arm.label in self.failed for arm in self.training.arms):
             return []
@@ -159,26 +161,26 @@ class _Batch:
         return list(self.kept.least_disturbed(number).rows)
 
     def _launch(self, number: int) -> None:
-        """One launch, kept if it ends well."""
+        """Run one launch; keep it if it ends well."""
         arms = self._running(number)
         head = f"{len(arms)} arms on {self.training.deployment.ranks} ranks"
         tell(self.progress, Step(phase=head, unit="launch", done=number, total=self.training.launches))
         self._train(number, arms, self.kept.work(number, self.kept.next_attempt(number)), keep=True)
 
     def _running(self, number: int) -> tuple[Arm, ...]:
-        """The arms of a launch: without those that failed, and those that the first launches left behind."""
+        """The arms of a launch, without failed ones and those left behind by the first launches."""
         well = [arm for arm in self.training.arms if arm.label not in self.failed]
         names = {(arm.microbatches, arm.name) for arm in well}
         left = leaving(number, names, self._first_rows) if self.training.narrows else set()
         return tuple(arm for arm in well if (arm.microbatches, arm.name) not in left)
 
     def _first_rows(self) -> Iterator[Row]:
-        """Of the launches that all arms run in."""
+        """The rows of the launches with all arms."""
         for number in range(LAUNCHES):
             yield from self.kept.least_disturbed(number).rows
 
     def _alone(self, number: int, label: str) -> None:
-        """One arm in a launch of its own, of which nothing is kept; unless there is no other arm."""
+        """Run one arm in a launch of its own and keep nothing; the only arm of a training runs as usual."""
         if len(self.training.arms) == 1:
             self._launch(number)
             return
@@ -186,7 +188,7 @@ class _Batch:
         self._train(number, arms, self.kept.folder / "alone")
 
     def _train(self, number: int, arms: tuple[Arm, ...], folder: Path, *, keep: bool = False) -> None:
-        """Train arms in a launch; its rows are kept, if they are, before its folder goes."""
+        """Train arms in a launch; with `keep`, keep its rows before its folder is removed."""
         training = self.training
         settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
         plan = TrainingPlan(
@@ -197,7 +199,7 @@ class _Batch:
             arms=arms,
         )
         head = f"launch {number + 1} of {training.launches}"
-        # how many timed steps fit is the ranks' to find out
+        # the ranks decide how many timed steps fit
         steps = None if training.times else settings.loss_steps
         reporter = Reporter(head, lambda: steps, self.progress)
         with at_work(folder, self.evidence) as work:
@@ -222,7 +224,7 @@ class _Batch:
                 self.kept.keep(work, rows)
 
     def _failed_row(self, arm: Arm, failed: Failed) -> Row:
-        """The row of an arm that failed in a launch: no steps."""
+        """The row of a failed arm, without steps."""
         return {
             "model": self.training.model.name,
             "microbatches": arm.microbatches,
@@ -252,7 +254,7 @@ def _told(row: Row) -> LaunchClock:
 
 
 def _with_counts(rows: Sequence[Row]) -> list[Row]:
-    """What the first launch counted in a step of an arm holds for all of its rows: the step is the same."""
+    """Copy an arm's counts from the first launch into all its rows: the step is the same."""
     counted = {(row["microbatches"], row["arm"]): row for row in rows if row["matmuls"] is not None}
     return [
         {**row, **{name: counted[row["microbatches"], row["arm"]][name] for name in COUNTS}} for row in rows
@@ -268,8 +270,10 @@ def rows_of(
     oversubscribed: bool,
     told: NodeReport,
 ) -> list[Row]:
-    """Rows from what the ranks measured: [rank][entry]. A step lasts from the last rank's start to the last's end,
-    on the launch's clock."""
+    """Build rows from the ranks' records, [rank][entry].
+
+    A step lasts from the last rank's start to the last rank's end, on the launch's clock.
+    """
     rows = []
     for entries in zip(*records, strict=True):
         first = entries[0]
@@ -305,8 +309,7 @@ def rows_of(
 
 
 def _inspected(ranks: Sequence[Inspection]) -> Row:
-    """What was seen of a step: of each figure the largest of all ranks, which may compute different things. The
-    digest is of what every rank multiplies."""
+    """A step's counts: the largest over ranks (they may compute different things), one digest of all products."""
     if not ranks:
         return {"gradient_rel_error": None, **dict.fromkeys(COUNTS), "stamps": {}}
     digests = [one.matmul_digest for one in ranks]
@@ -321,7 +324,7 @@ def _inspected(ranks: Sequence[Inspection]) -> Row:
 
 
 def _stamps(seen: Inspection) -> dict[str, Row]:
-    """site -> what its module says ran there."""
+    """site -> Program, library and calls, as reported by its module."""
     calls = dict(seen.calls)
     return {
         site: {"program": digest, "library_version": seen.library_version, "calls": calls[site]}
@@ -332,7 +335,7 @@ def _stamps(seen: Inspection) -> dict[str, Row]:
 def arm_site(
     site: str, program: Program, members: tuple[tuple[int, ...], ...], deployed: str | None = None
 ) -> ArmSite:
-    """The emitted module of a Program at a site, as the ranks find it; or the deployed file that has it."""
+    """Return the ArmSite of a Program's emitted module, or of the `deployed` file containing it."""
     return ArmSite(
         site=site,
         direction=program.problem.direction,

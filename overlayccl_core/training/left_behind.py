@@ -1,9 +1,9 @@
-"""Which arms of a model need no more launches: those that are slower beyond noise than the fastest beside them.
+"""Drop arms from later launches: those slower, beyond noise, than the fastest arm.
 
-The first LAUNCHES launches have all arms. What is slower there than the fastest at the same count of microbatches,
-by the ratio that the choice is made by, is left behind: another launch would say the same, and its seconds go to
-the arms that are close. Its ratios to all others are of the launches that it ran in. Only what may be chosen makes
-others leave: not the framework's own, and no arm with other gradients or other matrix products than it should have.
+The first LAUNCHES launches run all arms. Arms slower than the fastest at the same count of microbatches, by the
+ratio that decides the choice, are then left behind: another launch would show the same, and its time goes to close
+arms. Their ratios to other arms are of the launches that they ran in. Only arms that may be chosen make others
+leave: not the framework's own, nor arms with wrong gradients or matrix products.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -17,14 +17,14 @@ from overlayccl_core.measuring.statistics import ratio_over_launches
 
 LAUNCHES = 2
 FAR_OFF = (
-    1e-4  # of a gradient, relative: no other order of sums is so far off. The training gate judges for itself
+    1e-4  # relative error of a gradient, beyond any reordering of sums. The training gate judges for itself
 )
 Steps = dict[int, Sequence[float]]  # launch -> us
 Row = Mapping[str, Any]
 
 
 def left_behind(rows: Iterable[Row]) -> set[tuple[int, str]]:
-    """(count of microbatches, arm) of those that leave. rows: of `steps`, of the launches that all arms ran in."""
+    """Return (count of microbatches, arm) of the arms to drop. rows: Of `steps`, of the launches with all arms."""
     timed: dict[int, dict[str, Steps]] = {}
     inspected: dict[int, dict[str, Row]] = {}
     for row in rows:
@@ -43,8 +43,11 @@ def left_behind(rows: Iterable[Row]) -> set[tuple[int, str]]:
 def leaving(
     number: int, well: Collection[tuple[int, str]], first: Callable[[], Iterable[Row]]
 ) -> set[tuple[int, str]]:
-    """Those that a launch is without. well: all that have not failed, which alone make others leave; first: rows of
-    the launches that all ran in.
+    """Return the arms to drop from launch `number`.
+
+    Args:
+        well: The arms without a failure; only they are dropped or make others leave.
+        first: Returns the rows of the launches with all arms.
     """
     if number < LAUNCHES:
         return set()
@@ -52,7 +55,7 @@ def leaving(
 
 
 def _sound(inspected: Mapping[str, Row]) -> set[str]:
-    """The arms that do what the developer's does, as far as one step shows it."""
+    """Our arms with the developer's matrix products and right gradients in the inspected step."""
     if (developer := inspected.get(ArmName.DEVELOPER)) is None:
         return set()
     return {
@@ -65,7 +68,7 @@ def _sound(inspected: Mapping[str, Row]) -> set[str]:
 
 
 def _slower(arms: Mapping[str, Steps], sound: Container[str]) -> Iterable[str]:
-    """Of the arms at one count of microbatches."""
+    """The arms slower, beyond noise, than the fastest sound one."""
     ours = {arm: steps for arm, steps in arms.items() if arm in sound}
     if not ours:
         return ()

@@ -1,9 +1,9 @@
-"""What a model gives to training: one rank's parameters, and what it computes between collectives.
+"""The model's side of training: one rank's parameters, and its computations between collectives.
 
-A file training/models/<workload>.py defines a class `Pieces` that derives from the one here; its fields and sites
-are in workloads/<workload>.py. A step may be made of segments (segments.py) by hand, or by one of those that are
-here for all models: data_parallel.py for a chain of stages, tensor_parallel.py for sublayers, sharded.py for units
-whose parameters lie in shards, pipeline_parallel.py for two stages on different ranks.
+A file training/models/<workload>.py defines a class `Pieces`, derived from the one here; the model's fields and
+sites are in workloads/<workload>.py. Make a step of segments (segments.py) by hand, or use one for all models:
+data_parallel.py for a chain of stages, tensor_parallel.py for sublayers, sharded.py for units with sharded
+parameters, pipeline_parallel.py for two stages on different ranks.
 """
 
 from abc import ABC, abstractmethod
@@ -17,23 +17,24 @@ from overlayccl_core.configuration.models import Model
 from overlayccl_core.training.segments import StepSegment, Tensor
 
 M = TypeVar("M", bound=Model)
-Batch = Any  # a batch or a microbatch: a tensor or whatever a model's pieces make and take
+Batch = Any  # a batch or a microbatch: a tensor or another type, up to the model's pieces
 
 
 class Step(Protocol):
-    """One training step of a rank; once it has run, gradients are in the parameters."""
+    """One training step of a rank; it leaves gradients in the parameters."""
 
-    losses: dict[int, Tensor]  # microbatch -> its mean loss on this rank; empty where others compute the loss
+    losses: dict[int, Tensor]  # microbatch -> its mean loss on this rank; empty if other ranks compute it
 
     def segments(self) -> Iterator[StepSegment]:
-        """What the step driver runs."""
+        """Yield the segments for the step driver."""
 
 
 class Pieces(ABC, Generic[M]):
-    """One rank's share of a model, on a device as torch calls it: rank 0 of 1 has all of it.
+    """One rank's share of a model, on a torch device: rank 0 of 1 has all of it.
 
-    parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; those that it has a part of.
-    leaves_work: whether a step leaves work over until a call is in flight (`StepSegment.left_over`).
+    Attributes:
+        parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; this rank's parts only.
+        leaves_work: Whether a step leaves work over until a call is in flight (`StepSegment.left_over`).
     """
 
     leaves_work = False
@@ -54,70 +55,70 @@ class Pieces(ABC, Generic[M]):
     @staticmethod
     @abstractmethod
     def full_parameters(model: M, seed: int) -> dict[str, Tensor]:
-        """name -> initial value of the whole model's parameter, the same on every rank.
+        """Return name -> initial value of the whole model's parameter, the same on every rank.
 
-        On the CPU, where the same seed draws the same bits whatever the ranks' device is.
+        Draw on the CPU: there a seed gives the same bits, for any device of the ranks.
         """
 
     @staticmethod
     def shard(model: M, name: str, full: Tensor, rank: int, ranks: int) -> Tensor | None:
-        """What a rank has of a parameter, or of its gradient: all of it, unless a model says otherwise.
+        """Return a rank's part of a parameter, or of its gradient: all of it, unless overridden.
 
-        None: nothing, as other ranks have it.
+        None: other ranks have it.
         """
         return full
 
     @staticmethod
     @abstractmethod
     def batch(model: M, *, seed: int, step: int, replica: int) -> Batch:
-        """The data of a step, `model.batch` examples, on the CPU; the same for the same arguments on every rank."""
+        """Return a step's `model.batch` examples, on the CPU: the same on every rank for the same arguments."""
 
     @staticmethod
     def on(device: str, batch: Batch) -> Batch:
-        """A batch on a device: a tensor, unless a model says otherwise."""
+        """Move a batch to a device: a tensor, unless overridden."""
         return batch.to(device)
 
     @staticmethod
     def split(batch: Batch, microbatches: int) -> Sequence[Batch]:
-        """Its microbatches, equally large: cut along the first axis, unless a model says otherwise.
+        """Split a batch into equal microbatches: along the first axis, unless overridden.
 
-        The mean of their losses is that of the batch, however many there are.
+        For any number of them, the mean of their losses is the loss of the batch.
         """
         parts: Sequence[Batch] = torch.chunk(batch, microbatches)
         return parts
 
     @abstractmethod
     def whole(self, batch: Batch) -> Tensor:
-        """The mean loss of a batch without any collective, on a rank that has the whole model.
+        """Return the mean loss of a batch without any collective, on a rank with the whole model.
 
-        The unsharded reference is made of it, and the framework's own arms, unless `module` says otherwise.
+        The unsharded reference uses it; so do the framework's own arms, unless `module` is overridden.
         """
 
     @abstractmethod
     def step(self, batches: Sequence[Batch], *, early: bool) -> Step:
-        """Forward and backward of the mean loss over microbatches and replicas.
+        """Return forward and backward of the mean loss over microbatches and replicas.
 
-        early: some module starts a collective before it has read all that it reads, so what it reads should be
-        given as soon as it is known.
+        Args:
+            early: A module starts a collective before its last read: give it values as soon as they are known.
         """
 
     def module(self) -> "Module":
-        """This model as the framework's own arms wrap it; the pieces use its parameters from now on."""
+        """Return this model for the framework's own arms; the pieces use its parameters from now on."""
         return Module(self)
 
     def held_out(self) -> Sequence[Batch]:
-        """Batches on the CPU to validate with, for `whole`; none where this rank has not the whole model."""
+        """Return validation batches for `whole`, on the CPU; none if this rank lacks a part of the model."""
         return ()
 
 
 class Module(torch.nn.Module):  # type: ignore[misc]
-    """The model of a rank's pieces, their parameters its own: gives the loss of a batch."""
+    """The model of a rank's pieces, with their parameters as its own; returns the loss of a batch."""
 
     def __init__(self, pieces: Any, own: Iterable[str] | None = None) -> None:
-        """own: parameters that are not of a module inside (None: all)."""
+        """Register the parameters `own`: those of no submodule (None: all)."""
         super().__init__()
         self.pieces = pieces
-        self.names: list[str] = []  # of the parameters, as torch lists them
+        self.names: list[str] = []  # of the parameters, in torch's order
         for name in list(pieces.parameters if own is None else own):
             self.take(name, self, name.replace(".", "_"))
 
@@ -128,15 +129,19 @@ class Module(torch.nn.Module):  # type: ignore[misc]
         self.names.append(name)
 
     def leaves(self) -> dict[str, Tensor]:
-        """name -> parameter, as whatever wraps this has left it, in the pieces' order."""
+        """Return name -> parameter, as left by a wrapper, in the pieces' order."""
         found = dict(zip(self.names, self.parameters(), strict=True))
         return {name: found[name] for name in self.pieces.parameters}
 
     def forward(self, batch: Batch) -> Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         return self.pieces.whole(batch)
 
 
 def pieces_of(model: Model) -> type[Pieces[Any]]:
-    """The class of a model's workload; ValueError naming the workloads that have one."""
+    """Return the class of a model's workload.
+
+    Raises:
+        ValueError: The workload has none; the message names those with one.
+    """
     return cast(type[Pieces[Any]], loader.load("training/models", model.workload).Pieces)

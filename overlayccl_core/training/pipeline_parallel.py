@@ -1,18 +1,18 @@
-"""One training step of a pipeline of two stages, cut where a stage hands something to the other.
+"""One training step of a pipeline of two stages, cut at the transfers between them.
 
 Site `stages`, ports of pp_send_recv: activations a -> b and their gradients ga -> gb [m]. All ranks run the same
-segments. What a stage does not do is empty on its ranks: they hand in zeros where the port is not valid there.
+segments. Segments of the other stage are empty on a rank: it writes zeros to ports not valid there.
 
     first_forward(m)   the first stage, forward
     second(m)          the second stage, forward and backward
     first_backward(m)  the first stage, backward
 
-How many microbatches may be under way is for the schedule to say, which problems/pp_send_recv.py holds a Program
-to: the first stage runs when the Program reads what it hands over.
+The schedule limits the microbatches in flight, and problems/pp_send_recv.py holds a Program to it: the first stage
+runs when the Program reads its output.
 
-Site `gradients`, ports gradient, mean [i], where there are several pipelines: after the last backward each stage's
-gradients are averaged over its ranks. Tensor i is a parameter of one stage on its ranks and one of the other's on
-the others; zeros fill what a stage has less of.
+Site `gradients`, ports gradient, mean [i], with several pipelines: after the last backward each stage's gradients
+are averaged over its ranks. Tensor i is a parameter of the rank's own stage, padded with zeros up to the other's
+size.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tenso
 
 Values = Mapping[Value, Tensor]
 Averaged = Sequence[tuple[str | None, int]]
-"""(parameter, or None where this rank's stage has none; elements) of each tensor that is averaged."""
+"""(parameter, or None if this rank's stage has none; elements) of each averaged tensor."""
 
 
 class Stages(Protocol):
@@ -38,34 +38,34 @@ class Stages(Protocol):
     parameters: dict[str, Tensor]
 
     def first(self, batch: Batch) -> Tensor:
-        """The first stage: what it hands over."""
+        """Run the first stage; return its output."""
 
     def handed_over(self, batch: Batch) -> tuple[int, ...]:
-        """The shape of what either stage gives of a microbatch."""
+        """Return the shape of either stage's output for a microbatch."""
 
     def second(self, x: Tensor, batch: Batch) -> Tensor:
-        """The second stage: the mean loss of what the first made of a batch."""
+        """Run the second stage on the first's output; return the mean loss."""
 
     def last(self, x: Tensor) -> Tensor:
-        """The second stage without its loss."""
+        """Run the second stage without its loss."""
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
-        """The mean loss of what comes out of the second stage."""
+        """Return the mean loss of the second stage's output."""
 
 
 class OneStage(Module):
-    """This rank's stage as the framework's own schedules run it: `loss` is of what the second one gives."""
+    """This rank's stage for the framework's own schedules: `loss` is of the second stage's output."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of a batch or of what the first stage handed over."""
+        """Run this stage on a batch or on the first stage's output."""
         return self.pieces.first(x) if self.pieces.is_first else self.pieces.last(x)
 
     def loss(self, y: Tensor, batch: Batch) -> Tensor:
-        """The mean loss of a microbatch."""
+        """Return the mean loss of a microbatch."""
         return self.pieces.loss(y, batch)
 
     def handed_over(self, batch: Batch) -> tuple[int, ...]:
-        """The shape of what either stage gives of a microbatch."""
+        """Return the shape of either stage's output for a microbatch."""
         shape: tuple[int, ...] = self.pieces.handed_over(batch)
         return shape
 
@@ -73,7 +73,9 @@ class OneStage(Module):
 class PipelineStep:
     """Segments of one step over microbatches; gradients end up in the parameters.
 
-    shape: of what is handed over; averaged: empty where there is one pipeline only.
+    Args:
+        shape: Shape of a transfer between the stages.
+        averaged: Empty if there is one pipeline only.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class PipelineStep:
         self._recorded: dict[int, Recorded] = {}
 
     def segments(self) -> Iterator[StepSegment]:
-        """Both stages of every microbatch; then the gradients and their means."""
+        """Yield both stages of every microbatch, then the gradients and their means."""
         backward: list[Name] = []
         for m in range(len(self.batches)):
             yield StepSegment(

@@ -1,8 +1,8 @@
-"""The folder of a training launch: which arms the ranks are to run, and what each rank measured.
+"""The folder of a training launch: the arms to run, and the measurements of each rank.
 
 plan.json        model, arms, how many steps
 modules/*.py     emitted modules of all arms
-rank-<r>.json    what rank r measured, one record for each arm and purpose
+rank-<r>.json    measurements of rank r, one record for each arm and purpose
 """
 
 import json
@@ -19,10 +19,13 @@ from overlayccl_core.program.problem import Direction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSite:
-    """A module at a site of the step, and which Case and direction of it runs there.
+    """A module at a site of the step, with the Case and direction to run.
 
-    deployed: it is a deployed file, not an emitted module. early: its Program starts a collective before it has
-    read all that it reads. members: global ranks of the groups; shapes: of its outputs.
+    Attributes:
+        deployed: The module is a deployed file, not an emitted one.
+        early: Its Program starts a collective before its last read.
+        members: Global ranks of the groups.
+        shapes: Shapes of the outputs.
     """
 
     site: str
@@ -36,7 +39,7 @@ class ArmSite:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ArmSite":
-        """The site that `asdict` made plain."""
+        """Return the site from the plain data of `asdict`."""
         members = tuple(tuple(m) for m in data["members"])
         shapes = tuple((tuple(port), tuple(shape)) for port, shape in data["shapes"])
         direction = Direction(data["direction"])
@@ -45,7 +48,7 @@ class ArmSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One way of running the step, its batch split into `microbatches`: modules, or the framework's own."""
+    """One way of running the step, its batch split into `microbatches`: with modules, or the framework's own."""
 
     name: str
     microbatches: int
@@ -54,23 +57,27 @@ class Arm:
 
     @property
     def label(self) -> str:
-        """For messages: `developer, M=8`."""
+        """The name in messages: `developer, M=8`."""
         return f"{self.name}, M={self.microbatches}"
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Arm":
-        """The arm that `asdict` made plain."""
+        """Return the arm from the plain data of `asdict`."""
         sites = tuple(map(ArmSite.from_json, data["sites"]))
         return cls(**{**data, "sites": sites, "purposes": tuple(map(Purpose, data["purposes"]))})
 
 
-SLOW = 2.0  # times as long as the fastest: beyond any noise, so few steps tell enough
+SLOW = 2.0  # times as long as the fastest: beyond any noise, so few steps suffice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSettings:
-    """seconds: of timed steps, from which their number follows; an arm that takes SLOW times as long as the fastest
-    gets minimum_steps. loss_seeds: empty where losses are not compared.
+    """The numbers of steps in a launch.
+
+    Attributes:
+        seconds: Time for timed steps; their number follows. An arm SLOW times as long as the fastest gets
+            minimum_steps.
+        loss_seeds: Empty if losses are not compared.
     """
 
     seconds: float
@@ -82,7 +89,7 @@ class StepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
-    """plan.json. The launch's number seeds data and the order of arms."""
+    """The content of plan.json. The launch's number seeds data and the order of arms."""
 
     launch: int
     ranks: int
@@ -91,7 +98,7 @@ class TrainingPlan:
     arms: tuple[Arm, ...]
 
     def write(self, folder: Path, sources: Mapping[str, str]) -> None:
-        """Make the folder's files; sources: module's name -> its text."""
+        """Write the plan and the modules (`sources`: name -> text) into a folder."""
         (folder / MODULES).mkdir(parents=True)
         for name, source in sources.items():
             (folder / name).write_text(source)
@@ -99,7 +106,7 @@ class TrainingPlan:
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingPlan":
-        """The plan of a folder."""
+        """Read the plan of a folder."""
         data = json.loads((folder / PLAN_FILE).read_text())
         settings = {**data["settings"], "loss_seeds": tuple(data["settings"]["loss_seeds"])}
         return cls(
@@ -113,7 +120,7 @@ class TrainingPlan:
 
 
 def _plain(value: Any) -> Any:
-    """The fields of a model, which is no dataclass."""
+    """The fields of a Model, for JSON (it is no dataclass)."""
     if isinstance(value, Model):
         return value.model_dump(mode="json")
     raise TypeError(f"a plan holds no {type(value).__name__}")
@@ -121,11 +128,15 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What one step of an arm does on this rank, counted while it ran.
+    """The counts of one step of an arm on this rank, taken while it ran.
 
-    matmuls and a digest of their shapes (of all that the step multiplies, in any order); collectives: calls of
-    the library; calls: of each site; programs: (site, digest) as the modules that ran tell it; library_version:
-    as this rank has it; gradient_rel_error: of the worst parameter, against the unsharded model.
+    Attributes:
+        matmul_digest: Digest of the shapes of all matrix products, in any order.
+        collectives: Calls of the library.
+        calls: (site, calls).
+        programs: (site, digest), as told by the modules run.
+        library_version: This rank's.
+        gradient_rel_error: The worst parameter's, against the unsharded model.
     """
 
     matmuls: int
@@ -140,7 +151,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRecord:
-    """What one rank measured of one arm for one purpose: start and end (ns) of every step, the cold ones first."""
+    """One rank's measurements of an arm for one purpose: start and end (ns) of every step, the cold ones first."""
 
     arm: int
     purpose: Purpose
@@ -154,7 +165,7 @@ class RankRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RankRecord":
-        """The record that `asdict` made plain."""
+        """Return the record from the plain data of `asdict`."""
         typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         if (inspected := data["inspection"]) is not None:
             calls = tuple((site, count) for site, count in inspected["calls"])
@@ -164,11 +175,11 @@ class RankRecord:
 
 
 def write_records(folder: Path, rank: int, records: Sequence[RankRecord]) -> None:
-    """Write what a rank measured."""
+    """Write the records of a rank."""
     (folder / f"rank-{rank}.json").write_text(json.dumps([asdict(one) for one in records]))
 
 
 def read_records(folder: Path, ranks: int) -> list[list[RankRecord]]:
-    """[rank][entry], the same arms and purposes on every rank."""
+    """Read the records, [rank][entry], with the same arms and purposes on every rank."""
     texts = [(folder / f"rank-{rank}.json").read_text() for rank in range(ranks)]
     return [[RankRecord.from_json(one) for one in json.loads(text)] for text in texts]

@@ -19,8 +19,9 @@ Work = Callable[[Mapping[Value, Tensor]], Mapping[Value, Tensor]]
 class StepSegment:
     """A piece of the model: runs when `needs` are written and `after` have run; then its `gives` exist.
 
-    work: {needs: tensors of the port's shape} -> {gives: tensors}. Tensors come and go detached. left_over: it runs
-    while a module lets a call be in flight, else before the next segment.
+    Attributes:
+        work: {needs: tensors of the port's shape} -> {gives: tensors}, all detached.
+        left_over: Run while a module has a call in flight, else before the next segment.
     """
 
     name: Name
@@ -32,7 +33,7 @@ class StepSegment:
 
 
 def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> None:
-    """`torch.autograd.backward` without its checks, which cost a tenth of a small segment's time.
+    """Run `torch.autograd.backward` without its checks: they cost a tenth of a small segment's time.
 
     Cotangents must have the outputs' shapes (the driver gives every value its port's) and dtypes. Megatron-LM's
     pipeline schedules call the engine in the same way.
@@ -43,7 +44,7 @@ def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Non
 
 
 def share_of_mean(loss: Tensor, microbatches: int) -> Tensor:
-    """The cotangent of a microbatch's loss, on its device, where the mean over microbatches is wanted."""
+    """Return the cotangent of a microbatch's loss in the mean over microbatches, on the loss's device."""
     return torch.full_like(loss, 1 / microbatches)
 
 
@@ -65,7 +66,7 @@ class Recorded:
         return tuple(x.detach() for x in self._outputs)
 
     def backward(self, *cotangents: Tensor) -> tuple[Tensor, ...]:
-        """Gradients of the inputs; those of parameters are accumulated where they are. Once only."""
+        """Return the inputs' gradients and accumulate those of parameters in place; once only."""
         backward(self._outputs, cotangents)
         gradients = tuple(x.grad for x in self._inputs)
         self._inputs, self._outputs = [], ()

@@ -1,12 +1,12 @@
-"""One training step of a model whose parameters lie in shards (FSDP, Zhao et al. 2023; ZeRO stage 3).
+"""One training step of a model with sharded parameters (FSDP, Zhao et al. 2023; ZeRO stage 3).
 
-Every rank trains on data of its own. The parameters of a unit are one flat parameter [rows, columns], of which a
-rank has its rows. Sites, all with the ports of fsdp_prefetch but the last:
+Every rank trains on data of its own. A unit has one flat parameter [rows, columns]; a rank holds its rows. Sites,
+all but the last with the ports of fsdp_prefetch:
 
   gather     whole parameters in the forward pass
   regather   again in the backward pass: autograd holds no whole parameter between the two
-  scatter    backward of `gather`: gradients of whole parameters, summed over microbatches and handed out
-  gradients  of what every rank has: ports of grad_ar
+  scatter    backward of `gather`: gradients of whole parameters, summed over microbatches and ranks, in shards
+  gradients  of the replicated parameters: ports of grad_ar
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,32 +31,32 @@ Values = Mapping[Value, Tensor]
 
 
 class Units(Protocol):
-    """A model that is a chain of units, between an entrance and a loss that every rank has."""
+    """A chain of sharded units between an entrance and a loss, both replicated on every rank."""
 
     parameters: dict[str, Tensor]
-    units: Sequence[str]  # parameters that lie in shards, in the order of the forward pass
+    units: Sequence[str]  # sharded parameters, in the order of the forward pass
 
     @property
     def ranks(self) -> int:
-        """That hold a shard each."""
+        """The number of ranks, with a shard each."""
 
     def enter(self, batch: Batch) -> Tensor:
-        """What the first unit reads."""
+        """Return the input of the first unit."""
 
     def unit(self, k: int, weight: Tensor, x: Tensor) -> Tensor:
-        """Unit k, with its whole flat parameter."""
+        """Run unit k with its whole flat parameter."""
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
-        """The mean loss of what the last unit gives."""
+        """Return the mean loss of the last unit's output."""
 
 
 def _saved_without(leaf: Tensor, again: Callable[[], Tensor]) -> saved_tensors_hooks:
-    """Hooks for what autograd keeps: of a parameter only which part, to be cut out of `again()` later.
+    """Hooks for autograd's saved tensors: of a parameter's part they save the layout, to cut it out of `again()`.
 
-    Anything else is kept as hooks further out want it.
+    Other tensors go to the outer hooks.
     """
     storage = leaf.untyped_storage()._cdata
-    # its views are laid out as those of the leaf, which not all devices can tell, nor an `empty_like` of theirs
+    # its views are laid out as those of the leaf; some devices cannot tell how, nor can their `empty_like`
     shadow = torch.empty(leaf.shape, device="meta")
     outer = torch._C._autograd._top_saved_tensors_default_hooks(False)
     keep, give = outer or (_same, _same)
@@ -88,7 +88,7 @@ def _same(kept: Any) -> Any:
 
 
 class _Run:
-    """A unit under autograd on detached inputs, whose whole parameter is let go until its backward."""
+    """A unit under autograd on detached inputs; its whole parameter is freed until its backward."""
 
     def __init__(self, pieces: Units, k: int, weight: Tensor, x: Tensor) -> None:
         self._x = x.detach().requires_grad_()
@@ -99,25 +99,25 @@ class _Run:
 
     @property
     def value(self) -> Tensor:
-        """What the unit gives, detached."""
+        """The unit's output, detached."""
         return self._y.detach()
 
     def backward(self, weight: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of the input and of the whole parameter; once only."""
+        """Return the gradients of the input and of the whole parameter; once only."""
         self._leaf.data = weight
         backward((self._y,), (cotangent,))
         return self._x.grad, self._leaf.grad
 
 
 class Chain(Module):
-    """The model with a module for each unit, in `units`: the framework gathers and lets go module by module."""
+    """The model with a module for each unit, in `units`: the framework gathers and frees module by module."""
 
-    def __init__(self, pieces: Any) -> None:  # Pieces that have Units, too
+    def __init__(self, pieces: Any) -> None:  # Pieces with the protocol Units
         super().__init__(pieces, [name for name in pieces.parameters if name not in pieces.units])
         self.units = torch.nn.ModuleList(_Unit(self, k) for k in range(len(pieces.units)))
 
     def forward(self, batch: Batch) -> Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         x = self.pieces.enter(batch)
         for unit in self.units:
             x = unit(x)
@@ -136,7 +136,7 @@ class _Unit(torch.nn.Module):  # type: ignore[misc]
 
 
 class ShardedStep:
-    """Segments of one step over microbatches; gradients, means over ranks too, end up in the parameters."""
+    """Segments of one step over microbatches; gradients, as means over ranks, end up in the parameters."""
 
     def __init__(self, pieces: Units, batches: Sequence[Batch]) -> None:
         self.pieces = pieces
@@ -148,7 +148,7 @@ class ShardedStep:
         self._cotangents: dict[int, Tensor] = {}
 
     def segments(self) -> Iterator[StepSegment]:
-        """Shards, forward and backward of every unit and microbatch, gradients as they are complete."""
+        """Yield shards, forward and backward of every unit and microbatch, complete gradients and their means."""
         units = range(len(self.pieces.units))
         for site in ("gather", "regather"):
             shards: Values = {
@@ -208,7 +208,7 @@ class ShardedStep:
         return {("gradients", ("gradient", i)): self.pieces.parameters[name].grad}
 
     def _take_shard(self, name: str, v: Values) -> dict[Value, Tensor]:
-        """The sum over ranks of what should be their mean."""
+        """Turn the sum over ranks into their mean."""
         [total] = v.values()
         self.pieces.parameters[name].grad = total / self.pieces.ranks
         return {}

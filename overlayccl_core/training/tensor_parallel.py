@@ -1,11 +1,11 @@
 """One training step of a tensor-parallel model, cut into segments at its sums over ranks.
 
-Sites (Megatron-LM, section 3): `exit` sums what the ranks add to the residual stream in the forward pass; `entry`
-sums the gradients of a sublayer's input in the backward pass. Ports of both: partial, total [m, sublayer]. Where
-several parts of a sublayer read the same norm (a parallel block), each gives partial [m, sublayer, part] and one
+Sites (Megatron-LM, section 3): `exit` sums the ranks' additions to the residual stream in the forward pass; `entry`
+sums the gradients of a sublayer's input in the backward pass. Ports of both: partial, total [m, sublayer]. If
+several parts of a sublayer read the same norm (a parallel block), each gives partial [m, sublayer, part], and one
 total is of all parts.
 
-A stretch of the model between two entry sites is one piece of autograd: a sublayer, its sums (whose backward is the
+A stretch of the model between two entry sites is one autograd graph: a sublayer, its sums (their backward is the
 identity), and the norm in front of the next sublayer.
 """
 
@@ -25,7 +25,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 class Sublayers(Protocol):
-    """A model whose sublayers each add to a residual stream x what their parts make of its norm.
+    """A model of sublayers: the parts of each read the norm of a residual stream x and add to x.
 
     x, normed and partial have the shape of the Problem's ports. A partial sum's total over ranks is what one rank
     with the whole model adds.
@@ -33,24 +33,24 @@ class Sublayers(Protocol):
 
     sublayers: int
     parts: int  # of each
-    leaves_work: bool  # whether gradients of weights that read a sublayer's input are computed later
-    read_by: Callable[[Tensor, Tensor], Tensor]  # what multiplies a sublayer's input by such a weight
+    leaves_work: bool  # whether gradients of weights reading a sublayer's input are computed later
+    read_by: Callable[[Tensor, Tensor], Tensor]  # multiplies a sublayer's input by such a weight
 
     def enter(self, batch: Batch) -> Tensor:
-        """The residual stream in front of the first sublayer, the same on every rank."""
+        """Return the residual stream in front of the first sublayer, the same on every rank."""
 
     def normed(self, sublayer: int, x: Tensor) -> Tensor:
-        """What a sublayer reads of the residual stream, the same on every rank."""
+        """Return a sublayer's input from the residual stream, the same on every rank."""
 
     def partial(self, sublayer: int, h: Tensor, part: int) -> Tensor:
-        """This rank's share of what a part of a sublayer adds."""
+        """Return this rank's share of the output of a sublayer's part."""
 
     def loss(self, x: Tensor, batch: Batch) -> Tensor:
-        """The mean loss of what comes out of the last sublayer, the same on every rank."""
+        """Return the mean loss of the last sublayer's output, the same on every rank."""
 
 
 class _Added(torch.autograd.Function):  # type: ignore[misc]
-    """The residual stream with a total over ranks, whose gradient is that of each partial sum (Megatron's g)."""
+    """Add a total over ranks to the residual stream; the gradient goes to each partial sum (Megatron's g)."""
 
     @staticmethod
     def forward(_context: Any, x: Tensor, total: Tensor, *_partials: Tensor) -> Tensor:
@@ -76,32 +76,35 @@ class _Stretch:
 
     @property
     def partials(self) -> Outputs:
-        """What this rank adds to the residual stream, detached, of each part."""
+        """This rank's addition of each part to the residual stream, detached."""
         return tuple(one.detach() for one in self._partials)
 
     def residual(self, total: Tensor) -> Tensor:
-        """The residual stream behind the sublayer. Once only: the graph needs no values of the partial sums."""
+        """Return the residual stream behind the sublayer, once only: the graph needs no values of partial sums."""
         partials, self._partials = self._partials, []
         return _Added.apply(self.x, total, *partials)
 
     def gradients(self, outputs: Outputs, cotangents: Outputs) -> tuple[Tensor, Outputs]:
-        """(of the residual stream, this rank's share of that of each part's input); once only."""
+        """Return gradients (of the residual stream, this rank's share of each part's input); once only."""
         backward(outputs, cotangents)
         return self.x.grad, tuple(one.grad for one in self.inputs)
 
 
 class Summing(Module):
-    """The model of a rank's share under one autograd: what sums over ranks is given by `connect`."""
+    """A rank's share of the model as one autograd graph; `connect` sets the sums over ranks."""
 
     def connect(self, enter: Function, leave: Function, later: list[Callable[[], None]] | None) -> None:
-        """enter, leave: in front of a sublayer and behind it; later: where the gradients of the weights that read a
-        sublayer's input are left to be computed (None: computed in their turn)."""
+        """Set the sums over ranks in front of a sublayer (enter) and behind it (leave).
+
+        Args:
+            later: Takes the deferred gradients of weights reading a sublayer's input (None: not deferred).
+        """
         self.enter, self.leave = enter, leave
         if later is not None:
             self.pieces.read_by = partial(deferring, later)
 
     def forward(self, batch: Batch) -> Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         pieces = self.pieces
         x = pieces.enter(batch)
         for layer in range(pieces.sublayers):
@@ -125,7 +128,7 @@ class TensorParallelStep:
         self._residual: dict[int, Tensor] = {}  # cotangent of the residual stream
 
     def segments(self) -> Iterator[StepSegment]:
-        """Forward and backward of every sublayer, the loss of every microbatch."""
+        """Yield forward and backward of every sublayer, and the loss of every microbatch."""
         last = self.pieces.sublayers - 1
         for m in range(len(self.batches)):
             for layer in range(self.pieces.sublayers):
@@ -188,13 +191,13 @@ class TensorParallelStep:
     def _passed_on(
         self, m: int, layer: int, stretch: _Stretch, outputs: Outputs, cotangents: Outputs
     ) -> dict[Value, Tensor]:
-        """The backward of a stretch: what it gives to the entry site in front of it."""
+        """Run a stretch's backward; return its values for the entry site in front of it."""
         self._residual[m], gradients = stretch.gradients(outputs, cotangents)
         self._later[m, layer] = stretch.later
         return dict(zip(self._partials("entry", m, layer), gradients, strict=True))
 
     def _weights(self, m: int, layer: int, _v: Values) -> dict[Value, Tensor]:
-        """The gradients of the weights that read a sublayer's input."""
+        """Compute the deferred gradients of weights reading a sublayer's input."""
         for one in self._later.pop((m, layer)):
             one()
         return {}

@@ -1,8 +1,7 @@
-"""Text to train on: of a folder that a model names, as bytes or as the tokens of a file that it names, too; or what
-every machine has, the sources of Python's standard library, as bytes.
+"""Text to train on: a model's corpus, as bytes or as tokens of its tokenizer file, else Python's standard library.
 
-Of the library, files are taken in the order of their names and split by a digest of the name, so that the split is
-the same wherever the library is.
+The library's sources (bytes) are in the order of their names and split by a digest of the name: the same split
+everywhere.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ FEWEST_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """uint8[bytes] or int32[tokens] to train on, and to validate with."""
+    """uint8[bytes] or int32[tokens] for training and for validation."""
 
     train: Tensor
     validation: Tensor
@@ -30,7 +29,11 @@ class Text:
 
 @cache
 def standard_library(folder: Path | None = None) -> Text:
-    """The text; ValueError where Python came without its sources."""
+    """Return the standard library's text.
+
+    Raises:
+        ValueError: Python came without its sources.
+    """
     home = folder or Path(sysconfig.get_paths()["stdlib"])
     parts: dict[bool, list[bytes]] = {True: [], False: []}
     for path in sorted(home.glob("*.py")):
@@ -47,7 +50,11 @@ def standard_library(folder: Path | None = None) -> Text:
 
 @cache
 def of(folder: str | None, tokenizer: str | None = None) -> Text:
-    """The text of a model's `corpus` and `tokenizer`. ValueError where there is none."""
+    """Return the text of a model's `corpus` and `tokenizer`.
+
+    Raises:
+        ValueError: There is no such text.
+    """
     if folder is None:
         return standard_library()
     if tokenizer is None:
@@ -64,7 +71,7 @@ def _text(train: bytes, validation: bytes) -> Text:
 
 
 def batch(text: Tensor, *, seed: int, step: int, replica: int, shape: tuple[int, int]) -> Tensor:
-    """int64[batch, sequence + 1]: stretches drawn at random; the same for the same arguments on every rank."""
+    """Draw random stretches, int64[batch, sequence + 1]: the same on every rank for the same arguments."""
     key = hashlib.blake2b(repr((seed, step, replica)).encode(), digest_size=7).digest()
     random = torch.Generator().manual_seed(int.from_bytes(key))
     rows, sequence = shape

@@ -1,7 +1,7 @@
-"""The worker of a training launch: runs every arm of a plan, step by step in turn, and records it.
+"""The worker of a training launch: runs the arms of a plan in turns, step by step, and records their steps.
 
-All arms of a launch take turns within a round, in an order of its own, on the same data from the same parameters:
-step k of one arm is to be compared with step k of another, and with nothing else.
+In a round the arms take one step each, in a random order, on the same data; all start from the same parameters.
+Compare step k of an arm only with step k of another arm.
 """
 
 import gc
@@ -32,29 +32,29 @@ from overlayccl_core.training.plan import (
 )
 from overlayccl_core.training.segments import Tensor
 
-COLD = 1  # steps of an arm that are kept apart; the second is as fast as later ones (benchmarks/cold.py)
+COLD = 1  # first steps of an arm, recorded as cold; the second is as fast as later ones (benchmarks/cold.py)
 COMPILING = (
-    2  # where steps are recorded first: the first makes the optimizer's state, which later ones are given
+    2  # the same on lazy devices: the first step creates the optimizer's state, an input of later steps
 )
-QUIET_STEPS = 2  # without communication, which differ little
+QUIET_STEPS = 2  # steps without communication; they differ little
 
 
 @dataclass(slots=True)
 class _Course:
-    """An arm on its way: its state and what was seen of it."""
+    """The state of an arm and the measurements of its steps."""
 
     index: int
     purpose: Purpose
     seed: int
     state: ArmState
-    cold: int = 0  # steps that are kept apart
+    cold: int = 0  # first steps, not counted as timed
     starts_ns: list[int] = field(default_factory=list)
     ends_ns: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
 
     @property
     def step_s(self) -> float:
-        """Seconds of a step: the median of those after the cold ones."""
+        """The median step after the cold ones, in seconds."""
         both = zip(self.starts_ns[self.cold :], self.ends_ns[self.cold :], strict=True)
         return float(np.median([end - start for start, end in both])) / 1e9
 
@@ -67,7 +67,7 @@ class _Trainer:
         self.plan = plan
         self.pieces = pieces_of(plan.model)
         self.records: list[RankRecord] = []
-        self.inspections: dict[int, Inspection] = {}  # of arms that no record is of yet
+        self.inspections: dict[int, Inspection] = {}  # of arms without a record so far
         self.modules: list[Modules] = []
         self.quiet: dict[int, Modules] = {}
         self.replicas = plan.model.replicas(rank.ranks)
@@ -89,12 +89,12 @@ class _Trainer:
                 self.quiet[index] = silent
 
     def data(self, seed: int, step: int, replica: int) -> Batch:
-        """The batch of a step on the device, the same however it is split."""
+        """Return a step's batch on the device, the same for any number of microbatches."""
         drawn = self.pieces.batch(self.plan.model, seed=seed, step=step, replica=replica)
         return self.pieces.on(self.rank.device, drawn)
 
     def state(self, index: int, seed: int, modules: Modules | None = None) -> ArmState:
-        """An arm at the beginning of a course."""
+        """Return an arm with its initial parameters."""
         return ArmState(
             self.plan.arms[index],
             self.plan.model,
@@ -105,9 +105,9 @@ class _Trainer:
 
     # -------------------------------------------------------------------------------------------- inspection
     def inspect(self) -> None:
-        """One untimed step of every arm: gradients against the unsharded model, and what it does.
+        """Run an untimed step of every arm: count its operations, compare gradients with the unsharded model.
 
-        In the first launch only: another would find the same. The first record of an arm has it.
+        Only the first launch does so: another would find the same. The result goes into an arm's first record.
         """
         if self.plan.launch:
             return
@@ -126,7 +126,7 @@ class _Trainer:
         state = self.state(index, seed, modules)
         data = self.data(seed, 0, self.replica)
         if state.framework is not None:
-            state.gradients(data)  # after which it may make other buckets, in the order of readiness
+            state.gradients(data)  # then it may rebuild its buckets in the order of readiness
 
         def step() -> None:
             for since in calls.values():
@@ -160,7 +160,7 @@ class _Trainer:
 
     # ------------------------------------------------------------------------------------------------- steps
     def time(self) -> None:
-        """Steps of all arms in turn; in the first launch also those without communication."""
+        """Time steps of all arms in turns; in the first launch also steps without communication."""
         self.rank.status.enter(Phase.TIMING)
         gc.collect()
         gc.disable()
@@ -182,9 +182,9 @@ class _Trainer:
             self._keep(course, self.cold)
 
     def _run(self, courses: Sequence[_Course], fewest: int, seconds: float = 0.0) -> None:
-        """The cold steps and the fewest timed ones of all; then more of what is not slow, as time allows.
+        """Run the cold and the fewest timed steps of all courses, then more of the fast ones, as time allows.
 
-        Compiling takes what it takes and is outside of the budget.
+        On lazy devices the cold steps, with their compiling, do not count against `seconds`.
         """
         if not courses:
             return
@@ -201,7 +201,7 @@ class _Trainer:
         spent, in_turns, *each = self.rank.largest(
             now - started, now - warm, *(one.step_s for one in courses)
         )
-        meeting = max(in_turns / fewest - sum(each), 0.0) / len(courses)  # of the ranks, before a step
+        meeting = max(in_turns / fewest - sum(each), 0.0) / len(courses)  # the ranks' barrier before a step
         more = more_steps([one + meeting for one in each], seconds - spent, self.plan.settings)
         for number in range(max(more)):
             taking_part = [which for which, mine in enumerate(more) if number < mine]
@@ -213,7 +213,7 @@ class _Trainer:
             course = courses[which]
             self.rank.status.work_on(course.index)
             data = self.data(course.seed, number, self.replica)
-            self.rank.force()  # it is on the device
+            self.rank.force()  # the data is on the device
             self.rank.meet()
             start = self.rank.now_ns()
             losses = course.state.step(data)
@@ -224,7 +224,7 @@ class _Trainer:
             course.losses += [] if losses is None else [mean_loss(losses)]
 
     def compare_losses(self) -> None:
-        """Many steps of the arms whose losses are compared, from every seed."""
+        """Train the arms of purpose LOSS for `loss_steps` steps from every seed."""
         self.rank.status.enter(Phase.CHECKING)
         chosen = [i for i, arm in enumerate(self.plan.arms) if Purpose.LOSS in arm.purposes]
         for seed in self.plan.settings.loss_seeds:
@@ -235,7 +235,7 @@ class _Trainer:
                 self._keep(course, 0, validation_loss=self._validate(course.state))
 
     def _validate(self, state: ArmState) -> float | None:
-        """The mean loss of held-out data, where this rank has the whole model."""
+        """The mean held-out loss; None without held-out data."""
         losses = []
         for batch in state.pieces.held_out():
             with torch.no_grad():
@@ -260,9 +260,11 @@ class _Trainer:
 
 
 def more_steps(each: Sequence[float], seconds: float, settings: StepSettings) -> list[int]:
-    """Timed steps of every arm after the first minimum_steps, none of what is slow.
+    """Return the number of timed steps of every arm after the first minimum_steps: none for slow arms.
 
-    each: seconds of a step of every arm, with what passes before it; seconds: that are left for all of them.
+    Args:
+        each: Seconds of a step of every arm, with the barrier before it.
+        seconds: The time left for all arms.
     """
     slow = [one >= SLOW * min(each) for one in each]
     of_others = sum(one for one, is_slow in zip(each, slow, strict=True) if not is_slow)
@@ -271,13 +273,13 @@ def more_steps(each: Sequence[float], seconds: float, settings: StepSettings) ->
 
 
 def relative_error(got: Tensor, want: Tensor) -> float:
-    """|got - want| / |want|; infinite where it is not a number, which a maximum over ranks would hide."""
+    """Return |got - want| / |want|, infinity in place of NaN: a maximum over ranks would hide NaN."""
     error = float((got - want).norm() / want.norm())
     return math.inf if math.isnan(error) else error
 
 
 def main(folder: Path) -> None:
-    """Train the arms of a folder's plan."""
+    """Train the arms of the plan in `folder`."""
     plan = TrainingPlan.read(folder)
 
     def work(rank: Rank) -> None:

@@ -44,7 +44,7 @@ def _reduced(x: Node) -> Replacement:
 
 
 def _size_without_padding(x: Node) -> int:
-    """Elements before the zeros that end x on every rank (at least one)."""
+    """The number of elements before the zeros at the end of x on every rank (at least one)."""
     if x.kind is Kind.SCALE:
         return _size_without_padding(x.operands[0])
     if x.kind is not Kind.VIEW or x.map.rows > 1 or x.map.sources[-1] != ZERO:

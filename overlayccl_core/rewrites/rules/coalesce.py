@@ -36,10 +36,10 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _levels(program: Program, sites: Sequence[Node]) -> Iterator[tuple[list[Node], list[Node]]]:
-    """(sites of which all may be one call, the values that they lay out)."""
+    """(sites that may be one call, the values laid out by them)."""
     for level in independent(
         program, [x for x in sites if not x.label.call]
-    ):  # of a call, others have a class too
+    ):  # a call's other nodes have a class too
         yield level, by_readiness(program, {y for x in level for y in _values(x)})
 
 
@@ -48,7 +48,7 @@ def _held(value: Node) -> int:
 
 
 def _values(x: Node) -> tuple[Node, ...]:
-    """What a collective's operand lays out."""
+    """The values laid out by a collective's operand."""
     y = x.operands[0]
     apart = y.kind is Kind.VIEW and y.map.rows == 1 and 0 < sum(z.size for z in y.operands) <= y.size
     return y.operands if apart else (y,)
@@ -58,7 +58,7 @@ Made = Callable[[Callable[[Node], Node]], dict[Node, Node]]
 
 
 def _made_once(like: Node, bucket: Bucket) -> Made:
-    """value -> what one call as `like` for the whole bucket gives of it."""
+    """value -> its result of one call, as `like`, for the whole bucket."""
     made: dict[Node, Node] = {}
 
     def given(go: Callable[[Node], Node]) -> dict[Node, Node]:
@@ -72,7 +72,7 @@ def _made_once(like: Node, bucket: Bucket) -> Made:
 
 
 def _laid_out(x: Node, one_call: dict[Node, Made]) -> Replacement:
-    """x of the values that calls give."""
+    """x laid out from the results of the calls."""
 
     def replacement(go: Callable[[Node], Node]) -> Node:
         given = [one_call[y](go)[y] for y in _values(x)]

@@ -32,7 +32,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherPlan:
-    """pack: what is live. back: from the gathered parts. as_rank: whom each rank packs like."""
+    """pack: Live elements. back: From the gathered parts. as_rank: Each rank packs like this rank."""
 
     pack: Map
     back: Map
@@ -40,7 +40,7 @@ class GatherPlan:
 
 
 def gather_plan(x: Node) -> GatherPlan | None:
-    """The plan, or None if two members of a group meet, or if nothing is live."""
+    """Return the plan, or None if two members of a group meet, or if nothing is live."""
     groups = x.groups
     live = support(x.operands[0], groups.ranks)
     if live is None or not len(live[0]) or meets(groups.group[live[0]], live[1], live[2], x.size):
@@ -57,7 +57,7 @@ def gather_plan(x: Node) -> GatherPlan | None:
 
 
 def support(x: Node, ranks: int) -> tuple[Ints, Ints, Ints] | None:
-    """(rank, start, length), sorted and disjoint: outside these stretches x is zero; None if it may be anything."""
+    """Return (rank, start, length), sorted and disjoint: x is zero outside these stretches; None if unknown."""
     match x.kind:
         case Kind.CAST | Kind.SCALE:
             return support(x.operands[0], ranks)
@@ -74,7 +74,7 @@ def support(x: Node, ranks: int) -> tuple[Ints, Ints, Ints] | None:
 
 
 def meets(group: Ints, start: Ints, length: Ints, size: int) -> bool:
-    """True if two stretches of one group have an element in common."""
+    """Return whether two stretches of one group have an element in common."""
     begin = group * size + start
     order = np.argsort(begin, kind="stable")
     return bool((begin[order][1:] < (begin + length)[order][:-1]).any())

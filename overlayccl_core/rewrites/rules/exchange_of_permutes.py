@@ -42,7 +42,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _of_one_value(sites: Sequence[Node]) -> list[tuple[Node, list[Node]]]:
-    """(value, permutes of it that may be one exchange), where there are several."""
+    """(value, the several permutes of it that may be one exchange)."""
     levels: dict[Any, list[Node]] = {}
     for p in sites:
         levels.setdefault((_value(p), p.label), []).append(p)
@@ -50,7 +50,7 @@ def _of_one_value(sites: Sequence[Node]) -> list[tuple[Node, list[Node]]]:
 
 
 def _value(permute: Node) -> Node | None:
-    """What a permute sends a layout of, or as it is; None for a layout of several values or of none."""
+    """The one value sent by a permute, laid out or as it is; None for a layout of several values or of none."""
     (sent,) = permute.operands
     if sent.kind is not Kind.VIEW:
         return sent
@@ -59,9 +59,9 @@ def _value(permute: Node) -> Node | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangePlan:
-    """pack: from x to the blocks sent. came: of each permute, from what came.
+    """pack: From x to the blocks sent. came: From the received blocks to each permute's result.
 
-    kept: what the views read of x itself, where x had it, from what came; None: not sent.
+    kept: From the received blocks to the views' reads of x itself, at their places in x; None: not sent.
     """
 
     groups: Groups
@@ -71,7 +71,7 @@ class ExchangePlan:
 
 
 def exchange_plan(x: Node, permutes: list[Node], views: list[Node], ranks: int) -> ExchangePlan | None:
-    """The plan; None where ranks that talk to each other do not fall into groups of equal size."""
+    """Return the plan; None unless the ranks that talk to each other form groups of equal size, above one rank."""
     sources = [np.array(p.sources) for p in permutes]
     readers = [np.flatnonzero(s >= 0) for s in sources]
     senders = [s[r] for s, r in zip(sources, readers, strict=True)]
@@ -113,7 +113,7 @@ def exchange_plan(x: Node, permutes: list[Node], views: list[Node], ranks: int) 
 
 
 def _read_beside(x: Node, views: list[Node], ranks: int) -> tuple[Ints, Ints, Ints]:
-    """(rank, start, length), sorted and disjoint: what the views read of x on each rank."""
+    """(rank, start, length), sorted and disjoint: the views' reads of x on each rank."""
     read = [read_by(view, x, ranks) for view in views]
     if not read:
         nothing = np.zeros(0, np.int64)
@@ -123,7 +123,7 @@ def _read_beside(x: Node, views: list[Node], ranks: int) -> tuple[Ints, Ints, In
 
 
 def _pieces(sent: Node, x: Node, ranks: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """(rank, place in what it sends, source in x, length) of all that is not zero."""
+    """(rank, place in `sent`, source in x, length) of all nonzero pieces."""
     layout = sent.map if sent is not x else maps.identity(x.size)
     keys, sources = layout.spread(ranks)
     length = maps.run_lengths(keys, ranks * layout.size)
@@ -134,7 +134,7 @@ def _pieces(sent: Node, x: Node, ranks: int) -> tuple[Ints, Ints, Ints, Ints]:
 def _replaced(
     x: Node, permutes: list[Node], views: list[Node], plan: ExchangePlan
 ) -> dict[Node, Replacement]:
-    """Each permute as a slice of one exchange, made once, and the views read there what they read of x."""
+    """Each permute as a slice of one exchange, made once; the views read x from there, too."""
     made: list[Node] = []
 
     def whole(go: Callable[[Node], Node]) -> Node:

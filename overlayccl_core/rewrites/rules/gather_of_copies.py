@@ -24,7 +24,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _one_block(x: Node) -> Map | None:
-    """The map of the block that all blocks of x's operand are equal to."""
+    """The map of one block of x's operand, if all its blocks are equal."""
     (operand,) = x.operands
     if operand.kind is not Kind.VIEW or x.groups.size == 1:
         return None

@@ -31,7 +31,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def narrower_groups(x: Node, wanted: Demand) -> Groups | None:
-    """The components, each with its members in the group's order; None if they are not of equal size."""
+    """Return the components, members in the group's order; None unless of one size, above 1, below the group's."""
     order = x.groups.array.ravel().tolist()
     narrow = demand.components(x.groups.ranks, wanted.rank, wanted.sender, order)
     return narrow if narrow is not None and 1 < narrow.size < x.groups.size else None

@@ -43,7 +43,9 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
         sums = {x: between for x, between in sums.items() if not wanted.intersection(between)}
     replacements: dict[Node, Replacement] = {}
     for together in _sharing(sums):
-        by_reductions: dict[frozenset[Node], list[Node]] = {}  # of the same ones, none waits for another's
+        by_reductions: dict[
+            frozenset[Node], list[Node]
+        ] = {}  # sums of the same reductions wait for no others
         for x in together:
             by_reductions.setdefault(frozenset(map(_without_scale, _parts(x))), []).append(x)
         reductions = frozenset().union(*by_reductions)
@@ -54,7 +56,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _between(total: Node, sites: set[Node]) -> set[Node]:
-    """A sum's layout, what it adds up, and the reductions; none unless it adds up alike reductions only."""
+    """A sum's layout, summands and reductions; none unless the summands are alike reductions only."""
     if total.kind is not Kind.SUM:
         return set()
     (joined,) = total.operands
@@ -69,7 +71,7 @@ def _between(total: Node, sites: set[Node]) -> set[Node]:
 
 
 def _sharing(sums: Mapping[Node, set[Node]]) -> list[list[Node]]:
-    """The sums in lists: those that add up parts of one reduction are in one."""
+    """The sums in lists: sums over parts of one reduction are in one list."""
     lists: list[tuple[list[Node], set[Node]]] = []
     for x, between in sums.items():
         mine, nodes = [x], set(between)
@@ -108,7 +110,7 @@ def _reduced_once(sums: Sequence[Node]) -> dict[Node, Replacement]:
 
 
 def _summed_before(total: Node, go: Callable[[Node], Node]) -> Node:
-    """What a sum adds up, added up before it is reduced."""
+    """The sum of the reductions' operands, to be reduced afterwards."""
     (joined,), parts = total.operands, _parts(total)
     layout = joined.map if joined.kind is Kind.VIEW else maps.identity(joined.size)
     blocks = blocks_in(_without_scale(parts[0]))
@@ -121,9 +123,9 @@ def _summed_before(total: Node, go: Callable[[Node], Node]) -> Node:
 
 
 def _of_blocks(layout: Map, sizes: Sequence[int], blocks: int, size: int) -> Map:
-    """The layout of results of these sizes, as one of what is reduced: so many blocks of each, one a member.
+    """The layout of results of these sizes, for the reductions' operands: `blocks` of each, one a member.
 
-    layout: of summands of `size` elements; each becomes so many blocks of that size.
+    layout: Of summands of `size` elements; each becomes `blocks` blocks of that size.
     """
     ends = np.cumsum(sizes)
     _, destination, source, length = map_algebra.split_sources(layout, ends[:-1])

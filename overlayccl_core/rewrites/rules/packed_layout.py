@@ -34,14 +34,14 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackPlan:
-    """pack: from what the view below reads to the blocks sent. back: from the packed result to that of x."""
+    """pack: From the operands of the view below to the blocks sent. back: From the packed result to that of x."""
 
     pack: Map
     back: Map
 
 
 def pack_plan(x: Node) -> PackPlan | None:
-    """The plan, or None if nothing is gained."""
+    """Return the plan, or None if nothing is gained."""
     view = view_below(x.operands[0])
     if view is None:
         return None
@@ -57,13 +57,13 @@ def pack_plan(x: Node) -> PackPlan | None:
     holder = np.searchsorted(cells * (span + 1) + start, cell * (span + 1) + source, "right") - 1
     place = slot[holder] + source - start[holder]
     unpack = maps.from_pieces(rows * blocks, width, cell * width + at, place, length)
-    if x.kind is Kind.COLLECTIVE_PERMUTE:  # who receives nothing holds zeros, in whatever layout
+    if x.kind is Kind.COLLECTIVE_PERMUTE:  # a rank that receives nothing holds zeros in any layout
         return PackPlan(pack=pack, back=map_algebra.take_rows(unpack, np.maximum(x.sources, 0)))
     return PackPlan(pack=pack, back=_of_members(x, unpack, rows, most))
 
 
 def _alike(pack: Map, span: int) -> Map:
-    """Where a rank would only put zeros behind what lies there as it lies: all that lies there, with no packing."""
+    """The identity, without packing, in place of a map of all elements that only turns some into zeros."""
     if pack.size != span or not span:
         return pack
     place = pack.keys % span
@@ -71,14 +71,14 @@ def _alike(pack: Map, span: int) -> Map:
 
 
 def view_below(x: Node) -> Node | None:
-    """The view that x is, cast or not."""
+    """Return the view below the casts and scales of x; None if there is none."""
     while x.kind in (Kind.CAST, Kind.SCALE):
         x = x.operands[0]
     return x if x.kind is Kind.VIEW else None
 
 
 def _pieces(m: Map, width: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """(row * blocks + block, place in the block, source, length) of what is not zero, cut at the blocks' ends."""
+    """(row * blocks + block, place in the block, source, length) of nonzero pieces, cut at the blocks' ends."""
     some = m.sources >= 0
     key, source, length = m.keys[some], m.sources[some], m.lengths[some]
     piece, low, length = map_algebra.cut_at_multiples(key, length, width)
@@ -86,9 +86,9 @@ def _pieces(m: Map, width: int) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _of_members(x: Node, unpack: Map, rows: int, most: int) -> Map:
-    """The map of the result of x: the block of each member, unpacked as that member packed it for me.
+    """The map to the result of x: the block of each member, unpacked as that member packed it for me.
 
-    unpack: one row for every (row of the map, block).
+    unpack: One row for every (row of the map, block).
     """
     groups, blocks = x.groups, blocks_in(x)
     member = members(groups) if rows > 1 else np.zeros((groups.ranks, groups.size), np.int64)

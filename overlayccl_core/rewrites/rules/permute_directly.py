@@ -30,7 +30,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _path(x: Node) -> tuple[Node, Ints]:
-    """(the first permute on the way to x, the rank from which each rank's value came to it)."""
+    """(the first permute on the way to x, the origin rank of each rank's value)."""
     first, sources = x, np.array(x.sources)
     while (below := first.operands[0]).kind is Kind.COLLECTIVE_PERMUTE and below.label == x.label:
         sources = np.where(sources >= 0, np.array(below.sources)[sources], maps.ZERO)

@@ -34,7 +34,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermutePlan:
-    """sources: as in a collective_permute. back: reads [what came, x]. as_rank: whom each rank packs like."""
+    """sources: As in a collective_permute. back: Reads [received, x]. as_rank: Each rank packs like this rank."""
 
     sources: tuple[int, ...]
     pack: maps.Map
@@ -43,7 +43,7 @@ class PermutePlan:
 
 
 def permute_plan(x: Node, wanted: Demand) -> PermutePlan | None:
-    """The plan, or None where ranks do not pair up."""
+    """Return the plan, or None if ranks do not pair up."""
     ranks = x.groups.ranks
     own, other = wanted.where(wanted.own), wanted.where(~wanted.own)
     sources = np.full(ranks, -1)
@@ -70,7 +70,7 @@ def permute_plan(x: Node, wanted: Demand) -> PermutePlan | None:
 
 
 def _of_the_idle(x: Node, wanted: Demand, other: Demand) -> tuple[maps.Ints, maps.Ints]:
-    """(where, on each rank that reads nothing, in each member's block; which of the pieces of the first reader)."""
+    """(places in each member's block on ranks without reads, the first reader's piece for each of them)."""
     first = np.flatnonzero(other.rank == other.rank[0])
     idle = np.setdiff1d(np.arange(x.groups.ranks), wanted.rank)
     blocks = np.arange(x.groups.size) * x.operands[0].size

@@ -45,7 +45,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _computed_before(x: Node, gathers: Collection[Node]) -> Replacement | None:
-    """What takes the place of x; None where it does not read a gather, or not in a way that allows it."""
+    """The replacement of x; None if x reads no gather, or not in a way that allows it."""
     form = x.row.operation.form if x.kind is Kind.ROWWISE else None
     if x.kind is Kind.CAST or form is Form.EACH:
         return _elements(x, gathers)
@@ -60,7 +60,7 @@ def _computed_before(x: Node, gathers: Collection[Node]) -> Replacement | None:
 # ------------------------------------------------------------------------------------------ who holds what
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Where what the members gave lies in a layout of `size` elements of what was gathered.
+    """The places of the members' elements in a layout, of `size` elements, of a gather.
 
     int64[pieces], sorted by place, then offset: the `length` elements from `offset` on of the member at `place` are
     those from `start` on of the layout.
@@ -75,16 +75,16 @@ class Parts:
 
     @property
     def has_zeros(self) -> bool:
-        """True if the layout is more than elements of members."""
+        """Whether the layout has zeros besides the members' elements."""
         return int(self.length.sum()) < self.size
 
     @property
     def block(self) -> int:
-        """Elements that each member gave."""
+        """The number of elements of each member."""
         return self.gather.operands[0].size
 
     def cut(self, width: int) -> "Parts":
-        """The same pieces, cut at the ends of the layout's rows of `width` elements."""
+        """Return the same pieces, cut at the ends of the layout's rows of `width` elements."""
         piece, start, length = map_algebra.cut_at_multiples(self.start, self.length, width)
         return Parts(
             gather=self.gather,
@@ -96,12 +96,12 @@ class Parts:
         )
 
     def of_mine(self, by_place: Map) -> Map:
-        """The map that does on every rank what the row of its place in its group says."""
+        """Return the map with, on every rank, the row of its place in its group."""
         return map_algebra.take_rows(by_place, self.gather.groups.place)
 
 
 def parts_of(x: Node, gathers: Collection[Node]) -> Parts | None:
-    """The parts of a gather, or of one layout of it under casts and scales; None if it is no such value."""
+    """Return the parts of a gather, or of one layout of it (no element twice) under casts and scales; else None."""
     core = _under_casts(x)
     gather, layout = (core.operands[0], core.map) if _is_layout(core) else (core, maps.identity(core.size))
     if gather not in gathers or layout.rows > 1:
@@ -134,7 +134,7 @@ def _is_layout(x: Node) -> bool:
 
 
 def _of_mine(x: Node, layout: Map | None, go: Callable[[Node], Node]) -> Node:
-    """What a member has of its own in the place of x: the same casts and scales, of its own layout."""
+    """A member's own part in place of x: the same casts and scales, of its own layout."""
     if x.kind in (Kind.CAST, Kind.SCALE):
         return rebuild(x, [_of_mine(x.operands[0], layout, go)])
     gather = x.operands[0] if _is_layout(x) else x
@@ -144,7 +144,7 @@ def _of_mine(x: Node, layout: Map | None, go: Callable[[Node], Node]) -> Node:
 
 # ------------------------------------------------------------------------------------ elements by elements
 def _elements(x: Node, gathers: Collection[Node]) -> Replacement | None:
-    """An operation on elements of its first wide operand that is gathered; the others are equal copies."""
+    """An operation on elements of its first gathered wide operand; the others are equal copies."""
     wide = [(y, parts_of(y, gathers)) for y in dict.fromkeys(x.operands) if y.size == x.size]
     without_zeros = [(y, parts) for y, parts in wide if parts and not parts.has_zeros]
     if not without_zeros:
@@ -175,7 +175,7 @@ def _elements(x: Node, gathers: Collection[Node]) -> Replacement | None:
 
 
 def _elements_of_mine(parts: Parts) -> Map:
-    """From a value as large as the layout to the elements that stand where my own do."""
+    """From a value as large as the layout to the elements at the places of my own."""
     keys = parts.place * parts.block + parts.offset
     by_place = maps.from_pieces(parts.gather.groups.size, parts.block, keys, parts.start, parts.length)
     return parts.of_mine(by_place)
@@ -240,7 +240,7 @@ def _in_blocks(parts: Parts, size: int) -> Map:
 
 
 def _picked(x: Node, parts: Parts) -> Replacement | None:
-    """The element of each row that an id names: each member looks where its own elements lie."""
+    """The element of each row at an id: each member looks among its own elements."""
     ids, groups, width = x.operands[1], parts.gather.groups, x.row.width
     first = np.resize(np.array(x.row.first), groups.ranks)[groups.array]
     if not equal_in_groups(ids, groups) or (first != first[:, :1]).any():

@@ -41,7 +41,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def rotations(x: Node, operand: Node, *, handed_on: bool = False) -> Node:
-    """The exchange or gather x of `operand` by permutes: block d of what comes is from d places before me."""
+    """Return the exchange or gather x of `operand` by permutes: received block d is from d places before me."""
     groups, g = x.groups, x.groups.size
     block = x.size // g
     came: list[Node] = []
@@ -59,12 +59,12 @@ def rotations(x: Node, operand: Node, *, handed_on: bool = False) -> Node:
 
 
 def receiver_place(groups: Groups, distance: int) -> maps.Ints:
-    """int[N]: the place of the member `distance` places on."""
+    """Return int[N]: the place of the member `distance` places on."""
     place: maps.Ints = (groups.place + distance) % groups.size
     return place
 
 
 def sender(groups: Groups, distance: int) -> maps.Ints:
-    """int[N]: the member `distance` places back, from which each rank receives."""
+    """Return int[N]: the sender of each rank, `distance` places back."""
     senders: maps.Ints = groups.array[groups.group, (groups.place - distance) % groups.size]
     return senders

@@ -28,7 +28,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def scatter_plan(x: Node, wanted: tuple[Ints, Ints, Ints]) -> tuple[Map, Map] | None:
-    """(the parts of the members one after another, where the reduction had my part), or None if no gain."""
+    """Return (map to the members' parts one after another, map of my part to its places), or None if no gain."""
     groups, (rank, start, length) = x.groups, wanted
     slot, most = end_to_end(rank, length, groups.ranks)
     width = groups.size * most

@@ -32,9 +32,9 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def exchange_plan(x: Node, wanted: Demand) -> tuple[Map | None, Map] | None:
-    """(what each rank sends to each member, None if nothing; where the gather had it), or None if no gain.
+    """Return (map to the blocks sent, None if empty; map to their places in the gather), or None if no gain.
 
-    The second map reads [what came, x].
+    The second map reads [received, x].
     """
     ranks, g = x.groups.ranks, x.groups.size
     own, other = wanted.where(wanted.own), wanted.where(~wanted.own)

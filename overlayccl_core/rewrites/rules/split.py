@@ -29,7 +29,7 @@ NUMERICS = RuleNumerics.SAME
 
 PARTS = ("2", "4", "8")
 CAPS = ("25MiB",)
-MOST_PARTS = 1024  # of one value: a knob may come from anybody, and each part is a collective
+MOST_PARTS = 1024  # of one value: a knob may come from any source, and each part is a collective
 _KNOB = re.compile(r"(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
 
@@ -47,7 +47,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _parts(x: Node, knob: str) -> int:
-    """Into how many parts to cut; 1: not at all."""
+    """The number of parts to cut into; 1: no cut."""
     match = _KNOB.fullmatch(knob)
     if not match:
         raise DoesNotApply(f"parts are a number as 4 or a cap as 25MiB (got {knob!r})")

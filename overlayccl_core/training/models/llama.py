@@ -1,10 +1,10 @@
-"""A Llama-like transformer (Touvron et al. 2023) as pieces that run between collectives, and as a whole.
+"""A Llama-like transformer (Touvron et al. 2023), as pieces between collectives and as a whole.
 
-It trains on bytes or tokens of text. A block has two sublayers, attention and MLP; each adds to the residual
-stream what it makes of the stream's RMSNorm. A parallel block is one sublayer with two parts. `Pieces` holds one
-rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al. 2019) its heads and its hidden channels, so that
-what a part gives is a partial sum; norms, embedding and head are replicated. Where parameters lie in shards (FSDP),
-those of a block are one flat parameter `blocks.<k>`.
+It trains on bytes or tokens of text. A block has two sublayers, attention and MLP; each reads the RMSNorm of the
+residual stream and adds its result to the stream. A parallel block is one sublayer with two parts. `Pieces` holds
+one rank's share: with tensor parallelism (Megatron-LM, Shoeybi et al. 2019) its heads and its hidden channels, so a
+part returns a partial sum; norms, embedding and head are replicated. With sharded parameters (FSDP), a block has
+one flat parameter `blocks.<k>`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,11 +43,11 @@ class Pieces(pieces.Pieces[Model]):
         self.is_first = not _stage(rank, ranks)
         self.read_by: Callable[[Tensor, Tensor], Tensor] = (
             functional.linear
-        )  # what multiplies the input of a part of a sublayer
+        )  # multiplies the input of a sublayer's part by its weight
 
     @staticmethod
     def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:
-        """name -> initial value, the same on every rank."""
+        """Return name -> initial value, the same on every rank."""
         random = torch.Generator().manual_seed(seed)
         parameters = {}
         for name, shape in model.parameter_sizes():
@@ -61,9 +61,9 @@ class Pieces(pieces.Pieces[Model]):
 
     @staticmethod
     def shard(model: Model, name: str, full: Tensor, rank: int, ranks: int) -> Tensor | None:
-        """A rank's heads and channels of a parameter (or of its gradient), or its rows of a flat one.
+        """Return a rank's heads and channels of a parameter (or of its gradient), or its rows of a flat one.
 
-        All or nothing on a stage of a pipeline.
+        On a stage of a pipeline: all of it, or None.
         """
         if model.parallelism is Parallelism.PIPELINE and ranks > 1:
             stage = _stage(rank, ranks)
@@ -78,7 +78,7 @@ class Pieces(pieces.Pieces[Model]):
 
     @staticmethod
     def batch(model: Model, *, seed: int, step: int, replica: int) -> Tensor:
-        """int64[batch, sequence + 1]: tokens of text."""
+        """Draw int64[batch, sequence + 1]: tokens of text."""
         return text.batch(
             text.of(model.corpus, model.tokenizer).train,
             seed=seed,
@@ -88,7 +88,7 @@ class Pieces(pieces.Pieces[Model]):
         )
 
     def held_out(self) -> Sequence[Tensor]:
-        """Text that is not trained on; none where a rank has a part of the model only."""
+        """Return validation batches; none if a rank has only a part of the model."""
         if self.model.parallelism is not Parallelism.DATA:
             return ()
         held_out = text.of(self.model.corpus, self.model.tokenizer).validation
@@ -98,7 +98,7 @@ class Pieces(pieces.Pieces[Model]):
         ]
 
     def step(self, batches: Sequence[Tensor], *, early: bool) -> Step:
-        """Cut at sums over ranks, where blocks are gathered, between the stages of a pipeline, or at gradients."""
+        """Return a step cut at sums over ranks, gathers of blocks, transfers between stages, or gradients."""
         if self.model.parallelism is Parallelism.PIPELINE:
             return self._pipeline_step(batches)
         if self.model.parallelism is Parallelism.TENSOR:
@@ -118,15 +118,15 @@ class Pieces(pieces.Pieces[Model]):
         )
 
     def first(self, batch: Tensor) -> Tensor:
-        """The first stage of a pipeline: int64[B, S + 1] -> float32[B, S, D] behind half of the blocks."""
+        """Run the first stage of a pipeline, half of the blocks: int64[B, S + 1] -> float32[B, S, D]."""
         return self._blocks(range(self.model.layers // STAGES), self.enter(batch))
 
     def second(self, x: Tensor, batch: Tensor) -> Tensor:
-        """The second stage of a pipeline: the loss of what the first made of a batch."""
+        """Run the second stage of a pipeline on the first's output; return the loss."""
         return self.loss(self.last(x), batch)
 
     def module(self) -> Module:
-        """Where blocks are gathered, each is a module of its own; a stage of a pipeline is one."""
+        """Return the model, or a pipeline's stage, as a torch module; a sharded one has a module for each block."""
         of = {
             Parallelism.SHARDED: sharded.Chain,
             Parallelism.PIPELINE: pipeline_parallel.OneStage,
@@ -135,7 +135,7 @@ class Pieces(pieces.Pieces[Model]):
         return of.get(self.model.parallelism, Module)(self)
 
     def stages(self) -> Sequence[Stage]:
-        """The embedding, the blocks, and norm and head with the loss."""
+        """Return the embedding, the blocks, and norm and head with the loss."""
         blocks = [
             Stage(parameters=tuple(self.names_of_block(k)), run=partial(self._block, k))
             for k in range(self.model.layers)
@@ -147,57 +147,57 @@ class Pieces(pieces.Pieces[Model]):
         ]
 
     def weights_of(self, block: int) -> Mapping[str, Tensor]:
-        """kind -> parameter of a block."""
+        """Return kind -> parameter of a block."""
         if self.model.parallelism is Parallelism.SHARDED:
             return _apart(self.model, self.parameters[f"blocks.{block}"])
         names = self.names_of_block(block)
         return {name.rpartition(".")[2]: self.parameters[name] for name in names}
 
     def unit(self, k: int, weight: Tensor, x: Tensor) -> Tensor:
-        """Block k with its whole flat parameter: [B, S, D] -> [B, S, D]."""
+        """Run block k with its whole flat parameter: [B, S, D] -> [B, S, D]."""
         return self._added(_apart(self.model, weight), x)
 
     def names_of(self, sublayer: int) -> tuple[str, ...]:
-        """The parameters that a sublayer uses, in the order of `parameters`."""
+        """Return the names of a sublayer's parameters, in the order of `parameters`."""
         block, k = divmod(sublayer, len(self.norms))
         kinds = (kind for part in self.sublayers_of_block[k] for kind in PARTS[part])
         return tuple(f"blocks.{block}.{kind}" for kind in (self.norms[k], *kinds))
 
     def names_of_block(self, block: int) -> list[str]:
-        """Those of all its sublayers."""
+        """Return the names of a block's parameters."""
         each = len(self.norms)
         return [name for k in range(each * block, each * (block + 1)) for name in self.names_of(k)]
 
     def enter(self, batch: Tensor) -> Tensor:
-        """int64[B, S + 1] -> float32[B, S, D]: all but the last token, which has no next one."""
+        """Embed all tokens but the last, without a next one: int64[B, S + 1] -> float32[B, S, D]."""
         return functional.embedding(batch[:, :-1], self.parameters["embedding"])
 
     def normed(self, sublayer: int, x: Tensor) -> Tensor:
-        """The RMSNorm in front of a sublayer."""
+        """Apply the RMSNorm in front of a sublayer."""
         block, k = divmod(sublayer, len(self.norms))
         return self._normed(self.weights_of(block), k, x)
 
     def partial(self, sublayer: int, h: Tensor, part: int = 0) -> Tensor:
-        """[B, S, D] -> [B, S, D]: this rank's share of what a part of a sublayer adds."""
+        """Compute this rank's share of the output of a sublayer's part: [B, S, D] -> [B, S, D]."""
         block, k = divmod(sublayer, len(self.norms))
         return self._partial(self.weights_of(block), self.sublayers_of_block[k][part], h)
 
     def handed_over(self, batch: Tensor) -> tuple[int, ...]:
-        """[B, S, D] of int64[B, S + 1]."""
+        """Return the shape [B, S, D] of the first stage's output for int64[B, S + 1]."""
         return len(batch), self.model.sequence, self.model.width
 
     def last(self, x: Tensor) -> Tensor:
-        """The second half of the blocks."""
+        """Run the second half of the blocks."""
         return self._blocks(range(self.model.layers // STAGES, self.model.layers), x)
 
     def loss(self, x: Tensor, batch: Tensor) -> Tensor:
-        """Mean cross-entropy of the next token, in nats a token."""
+        """Return the mean cross-entropy of the next token, in nats a token."""
         normed = functional.rms_norm(x, (self.model.width,), self.parameters["norm"])
         logits = functional.linear(normed, self.parameters["head"])
         return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
 
     def whole(self, batch: Tensor) -> Tensor:
-        """The loss of int64[B, S + 1] without any collective: the whole model on one rank."""
+        """Return the loss of int64[B, S + 1] without any collective: the whole model on one rank."""
         return self.loss(self._blocks(range(self.model.layers), self.enter(batch)), batch)
 
     def _blocks(self, blocks: Iterable[int], x: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ class Pieces(pieces.Pieces[Model]):
         return self._added(self.weights_of(k), x)
 
     def _added(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """What comes out of a block."""
+        """The output of a block."""
         for k, parts in enumerate(self.sublayers_of_block):
             h = self._normed(weights, k, x)
             for part in parts:
@@ -240,22 +240,22 @@ class Pieces(pieces.Pieces[Model]):
 
 
 def _parts(model: Model, ranks: int) -> int:
-    """Over how many ranks a block is spread."""
+    """The number of ranks sharing a block."""
     return ranks if model.parallelism is Parallelism.TENSOR else 1
 
 
 def _stage(rank: int, ranks: int) -> int:
-    """Of a pipeline: 0 or 1."""
+    """The pipeline stage of a rank: 0 or 1."""
     return rank * STAGES // ranks
 
 
 def _is_flat(model: Model, name: str) -> bool:
-    """Whether it is the flat parameter of a block."""
+    """Whether `name` is the flat parameter of a block."""
     return model.parallelism is Parallelism.SHARDED and name.startswith("blocks.")
 
 
 def _flattened(model: Model, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The parameters of each block as one, [rows, width], zeros behind them."""
+    """The parameters of each block as one, [rows, width], padded with zeros."""
     flat: dict[str, list[Tensor]] = {}
     for name, value in parameters.items():
         flat.setdefault(name.rpartition(".")[0] or name, []).append(value)
@@ -280,7 +280,7 @@ def _apart(model: Model, flat: Tensor) -> dict[str, Tensor]:
 
 @cache
 def _rotation(sequence: int, channels: int, heads: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """float32[sequence, heads * channels] each: what a channel counts, and what the other of its pair does.
+    """float32[sequence, heads * channels] each: the factors of a channel and of the other one of its pair.
 
     Cosine and sine of position * frequency; the first of a pair takes the other with a minus.
     """
@@ -292,10 +292,10 @@ def _rotation(sequence: int, channels: int, heads: int, device: torch.device) ->
 
 
 def _rotated(x: Tensor, channels: int) -> Tensor:
-    """[..., sequence, heads * channels]: each pair of a head's channels turned by its position.
+    """Rotate each pair of a head's channels by its position: [..., sequence, heads * channels].
 
-    A multiplication of complex numbers in real arithmetic: compilers for accelerators take no other. All heads are
-    in one row, as kernels are slow at rows of few channels.
+    This multiplies complex numbers in real arithmetic: compilers for accelerators take no other. All heads are in
+    one row, as kernels are slow at rows of few channels.
     """
     own, others = _rotation(x.shape[-2], channels, x.shape[-1] // channels, x.device)
     return x * own + x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) * others

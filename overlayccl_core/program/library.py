@@ -106,7 +106,7 @@ def _functions(tree: ast.Module) -> tuple[str, ...]:
     return tuple(s.name for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
 
 
-def _listed(call: ast.Call) -> StrategyLibrary:
+def _listed(call: ast.Call) -> Library:
     roles: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg == KEYWORD:

@@ -62,11 +62,11 @@ class Rule:
     """A rule of the DAG.
 
     Attributes:
-        place: Its place in the order of a run.
+        place: Its place in lists of rules, in the order of a run; several may have one.
         of: Wildcards of its jobs, besides the deployment.
         target: The target asking for it.
         measures: It starts ranks, and has every node to itself.
-        shows: It only shows results.
+        shows: It only shows results: its seconds are no cost of a find (`report/payback.py`).
         budget: (the rule's settings, number of configured models) -> the budget of one job.
     """
 

@@ -31,8 +31,6 @@ def test_what_measures_has_the_ranks(name: str) -> None:
     assert bool(re.search(of, TEXT)) is rules()[name].measures
 
 
-def test_every_rule_has_its_stage_and_its_place() -> None:
+def test_every_rule_has_its_stage() -> None:
     again = {"mended_search", "ablation_search"}  # are searches, too
     assert set(rules()) - again <= set(loader.names("stages"))
-    places = [rule.place for rule in rules().values()]
-    assert places == sorted(places)

@@ -351,7 +351,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
     )
     here, results = backend_of(deployment).fingerprint(deployment), Path(RESULTS, settings.tree)
-    again = config.get(MACHINE) == HERE
+    again, same_host = config.get(MACHINE) == HERE, launcher_of(deployment).this_host
     machine = here if again else measured_on(results, _of_ranks(deployment), here)
     return Pipeline(
         settings=settings,
@@ -359,7 +359,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         cases=cases,
         machine=machine,
         elsewhere=elsewhere(results, machine, here),
-        besides=besides(results) if machine == here and not again and deployment.launcher == "here" else "",
+        besides=besides(results) if machine == here and not again and same_host else "",
         unrecorded=unrecorded(results),
         left_out=left_out,
         starts=starts,

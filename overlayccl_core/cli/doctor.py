@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0 if nothing needed is missing."""
     where = context(arguments)
     backend = backend_of(where.deployment)
-    here = where.deployment.launcher == "here"
+    here = launcher_of(where.deployment).this_host
     rows = [
         {"check": "python", "ok": True, "detail": platform.python_version()},
         *backend.doctor(where.deployment),

@@ -1,7 +1,7 @@
 """Launchers: they start the agents on a deployment's nodes.
 
 The deployment names its launcher. Launcher NAME is the file `launchers/NAME.py`, here or in a folder of yours
-(`overlayccl_core.loader`), with the functions of `Launcher`. `here` starts nothing: all ranks are on this host.
+(`overlayccl_core.loader`), with the functions of `Launcher`. `here` has no agents: all ranks start on this host.
 """
 
 import subprocess
@@ -18,7 +18,15 @@ AGENT = "overlayccl_core.launching.node_agent"
 
 
 class Launcher(Protocol):
-    """Functions of a `launching/launchers/<name>.py`."""
+    """Members of a `launching/launchers/<name>.py`.
+
+    Attributes:
+        agents: Whether agents on nodes start the ranks; False: the measuring process starts them itself.
+        this_host: Whether this host is all nodes, so that what it is stands in the fingerprint.
+    """
+
+    agents: bool
+    this_host: bool
 
     def refuses(self, deployment: Deployment) -> str:
         """Return why no ranks of the deployment can start from here, with the mend; empty if they can."""

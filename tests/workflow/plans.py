@@ -9,6 +9,7 @@ out is not known before. What a step changes is undone after it:
 "kernel": name, "torch": version, "environment": {name: value}}}
 """
 
+import asyncio
 import os
 import platform
 from collections.abc import Iterable, Iterator
@@ -35,7 +36,7 @@ def finish(base: dict[str, Any] | None = None, target: str = "all") -> dict[str,
     with mock.patch("workflow_scripts.pipeline.unrecorded", lambda _: ""):  # now they will be
         flow = dag.planned(base or {}, target)
     for job in flow.dag.jobs:
-        flow.persistence.finished(job)
+        asyncio.run(flow.persistence.finished(job))
     return _subjects(jobs)
 
 

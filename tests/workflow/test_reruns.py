@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from overlayccl_core.rule import ALL, rules
 from tests.workflow.changes import (
     ASKED,
     BASES,
@@ -115,6 +116,7 @@ def test_it_is_the_same_with_other_presets_and_with_several_searches(
 ) -> None:
     base, whole, plans = others
     asks = BASES[base] == ASKED
+    assert not asks or set(rules(ALL)) <= set(whole)  # what is declared is planned
     for row in (row for row in EVERYWHERE if row.name in plans):
         may_run = row.may_run
         if base == "evidence" and "tp_mlp" not in row.problems:
@@ -143,5 +145,6 @@ def test_other_targets_run_what_depends_on_a_change_and_nothing_else(
     of_target: tuple[str, Plan, dict[str, Plan]],
 ) -> None:
     target, whole, plans = of_target
+    assert set(rules(target)) <= set(whole)
     for row in OF_TARGETS[target]:
         assert plans[row.name] == expected(row, row.may_run, whole), (target, row.name)

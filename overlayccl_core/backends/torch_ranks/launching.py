@@ -23,14 +23,18 @@ TRIALS = "overlayccl_core.backends.torch_ranks.trials"
 
 def host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:
     """Return a fingerprint's parts for this host (devices: and its devices), or for the deployment file's nodes."""
-    if deployment.nodes == 1 and deployment.launcher == "here":
-        return fingerprints.node_parts() if devices else fingerprints.host_parts()
-    return {"nodes": f"{deployment.nodes} of {deployment.node or 'Slurm'}", "launcher": deployment.launcher}
+    launcher, parts = launcher_of(deployment), dict[str, str]()
+    if launcher.this_host:
+        parts |= fingerprints.node_parts() if devices else fingerprints.host_parts()
+    if launcher.agents:
+        of = deployment.node or deployment.launcher
+        parts |= {"nodes": f"{deployment.nodes} of {of}", "launcher": deployment.launcher}
+    return parts
 
 
 def ranks_of(deployment: Deployment) -> str:
     """Describe the number of ranks and their nodes."""
-    if deployment.nodes == 1 and deployment.launcher == "here":
+    if not launcher_of(deployment).agents:
         return f"{deployment.ranks} on this host"
     node = f" ({deployment.node})" if deployment.node else ""
     return f"{deployment.ranks} on {deployment.nodes} nodes{node}, {deployment.ranks_per_node} each"
@@ -40,7 +44,7 @@ def refused_interface(
     deployment: Deployment, environment: Callable[[Deployment, str], Mapping[str, str]]
 ) -> str:
     """Return why ranks cannot meet on this host, if it is their only one; empty if they can."""
-    wrong = interface.refused(environment(deployment, "")) if deployment.launcher == "here" else ""
+    wrong = "" if launcher_of(deployment).agents else interface.refused(environment(deployment, ""))
     return f"deployment {deployment.name}: {wrong}" if wrong else ""
 
 
@@ -118,6 +122,6 @@ class Launches:
             start_timeout_s=deployment.start_timeout_s,
             step_timeout_s=started.step_timeout_s * self.patience(deployment),
         )
-        if deployment.launcher == "here":
-            return launch.run(started, self.starter(deployment, ""), watch)
-        return nodes.run(deployment, started, watch)
+        if launcher_of(deployment).agents:
+            return nodes.run(deployment, started, watch)
+        return launch.run(started, self.starter(deployment, ""), watch)

@@ -81,7 +81,7 @@ def refuses(deployment: Deployment) -> str:
     return (
         launcher_of(deployment).refuses(deployment)
         or _refused_library(deployment)
-        or (_refused_devices(deployment) if deployment.launcher == "here" else "")
+        or (_refused_devices(deployment) if launcher_of(deployment).this_host else "")
         or launching.refused_interface(deployment, environment)
     )
 

@@ -7,6 +7,8 @@ from typing import Any, BinaryIO
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 
+agents, this_host = False, True
+
 
 def refuses(deployment: Deployment) -> str:
     """Refuse several nodes: their ranks cannot all start here."""

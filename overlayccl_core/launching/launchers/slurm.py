@@ -19,6 +19,8 @@ from overlayccl_core.launching.interface import address_towards
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.launching.launcher import agent
 
+agents, this_host = True, False
+
 JOB = "SLURM_JOB_ID"
 OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")
 NODE_DOCTOR = "overlayccl_core.backends.node_doctor"

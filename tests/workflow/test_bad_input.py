@@ -308,7 +308,9 @@ def test_a_table_that_is_not_what_it_should_be_stops_the_command(
 def test_a_bug_is_a_traceback_and_not_success(root: Path, tmp_path: Path) -> None:
     script = root / "overlayccl_core" / "stages" / "fit.py"
     before = script.read_text()
-    script.write_text(before.replace('"""Tables theta and fidelity."""', "raise RuntimeError('boom')"))
+    main = "def main(job: RuleJob) -> None:\n"
+    assert main in before
+    script.write_text(before.replace(main, f"{main}    raise RuntimeError('boom')\n"))
     code, said, _ = fit(root, tmp_path / "probes.parquet")
     script.write_text(before)
     assert code == 1

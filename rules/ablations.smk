@@ -27,6 +27,16 @@ use rule search as ablation_search with:
         **searching(COMPARED, PIPELINE.compared_json),
 
 
+def compared(table):
+    """A table of all searches at all seeds that are compared."""
+    return lambda wildcards: [
+        f"{COMPARED}/{table}.parquet".format(
+            deployment=wildcards.deployment, problem=problem, search=search
+        )
+        for problem, search in PIPELINE.compared
+    ]
+
+
 # What each search had found after how many evaluations, beside the best of all.
 use rule light as ablation with:
     input:

@@ -1,12 +1,17 @@
 # What is timed, what is trained, what is chosen. After a checkpoint the plan is made anew.
 
 
+def their_models(wildcards):
+    """The models with one of these Problems at a site."""
+    return PIPELINE.models_of(*together(wildcards))
+
+
 # Proven Programs that are worth timing; without prices, so an equal list measures nothing anew.
 checkpoint shortlist:
     input:
         known_ways=f"{PROBLEM}/known_ways.parquet",
         prices=f"{PROBLEM}/prices.parquet",
-        candidates=of_searches("candidates"),
+        candidates=of_searches("candidates.parquet"),
     output:
         **tables(PROBLEM, "shortlist"),
     log:
@@ -38,7 +43,7 @@ checkpoint finalists:
         shortlist=f"{PROBLEM}/shortlist.parquet",
         bench=f"{PROBLEM}/bench.parquet",
         prices=f"{PROBLEM}/prices.parquet",
-        candidates=of_searches("candidates"),
+        candidates=of_searches("candidates.parquet"),
         probes=f"{TREE}/probes.parquet",
     output:
         **tables(PROBLEM, "finalists", "fidelity"),
@@ -67,13 +72,13 @@ checkpoint finalists:
 checkpoint choose:
     input:
         known_ways=f"{PROBLEM}/known_ways.parquet",
-        candidates=of_searches("candidates"),
-        shortlist=chosen_with("shortlist"),
-        bench=chosen_with("bench"),
-        finalists=chosen_with("finalists"),
+        candidates=of_searches("candidates.parquet"),
+        shortlist=every(f"{PROBLEM}/shortlist.parquet", problem=together),
+        bench=every(f"{PROBLEM}/bench.parquet", problem=together),
+        finalists=every(f"{PROBLEM}/finalists.parquet", problem=together),
         probes=f"{TREE}/probes.parquet",
-        steps=of_models("steps"),
-        stamps=of_models("stamps"),
+        steps=every(f"{TREE}/train/{{model}}/steps.parquet", model=their_models),
+        stamps=every(f"{TREE}/train/{{model}}/stamps.parquet", model=their_models),
     output:
         **tables(PROBLEM, "verdicts", "choice"),
         module=f"{PROBLEM}/chosen.py",
@@ -91,14 +96,10 @@ checkpoint choose:
         **stage(
             "choose",
             compared={
-                "together": lambda wildcards: ",".join(
-                    PIPELINE.chosen_with(wildcards.problem)
-                ),
+                "together": lambda wildcards: ",".join(together(wildcards)),
                 **RANKS_OF,
             },
-            trained_by=lambda wildcards: PIPELINE.trained_json(
-                *PIPELINE.chosen_with(wildcards.problem)
-            ),
+            trained_by=lambda wildcards: PIPELINE.trained_json(*together(wildcards)),
         ),
     message:
         "Choosing what is to be deployed of {wildcards.problem}"

@@ -187,12 +187,49 @@ def tables(folder, *names):
     }
 
 
-def of_problems(name, suffix="parquet"):
-    """A table, or another file, of every configured Problem."""
-    return [
-        f"{RESULTS}/problems/{problem}/{name}.{suffix}"
-        for problem in PIPELINE.settings.problems
-    ]
+def every(path, **values):
+    """The files of a path for all values of some wildcards: a list, or a function of Pipeline and the job's wildcards.
+
+    A ValueError of such a function ends Snakemake before any job.
+    """
+
+    def files(wildcards):
+        try:
+            of = {
+                name: list(value(wildcards)) if callable(value) else value
+                for name, value in values.items()
+            }
+        except ValueError as error:
+            sys.exit(f"error: {error}")
+        return expand(path, **{**wildcards, **of})
+
+    return files
+
+
+def of_problems(name):
+    """A file of every configured Problem."""
+    return every(f"{PROBLEM}/{name}", problem=PIPELINE.settings.problems)
+
+
+def of_models(name):
+    """A file of every configured model."""
+    return every(f"{TREE}/train/{{model}}/{name}", model=PIPELINE.settings.models)
+
+
+def of_searches(name, **of):
+    """A file of every configured search, of the job's Problem or of `problem`."""
+    path = f"{PROBLEM}/search/{{search}}/{name}"
+    return every(path, **of, search=PIPELINE.searches)
+
+
+def of_the_model(wildcards):
+    """The Problems at the sites of a job's model."""
+    return PIPELINE.problems_of_model(wildcards.model)
+
+
+def together(wildcards):
+    """The Problem of a job, and all that are chosen together with it."""
+    return PIPELINE.chosen_with(wildcards.problem)
 
 
 def of_jobs(*names, **wildcards):
@@ -208,31 +245,6 @@ def of_jobs(*names, **wildcards):
     ]
 
 
-def of_searches(table, problems=None):
-    """A table of every configured search: of the Problem of a rule's wildcards, or of `problems`."""
-    return lambda wildcards: [
-        f"results/{wildcards.deployment}/problems/{problem}/search/{search}/{table}.parquet"
-        for problem in problems or [wildcards.problem]
-        for search in PIPELINE.searches
-    ]
-
-
-def of_trials(wildcards):
-    """What the sketches of all searches that ask a language model did on the ranks."""
-    return [
-        f"results/{wildcards.deployment}/problems/{problem}/search/{search}/trials.parquet"
-        for problem in PIPELINE.settings.problems
-        for search in PIPELINE.asking
-    ]
-
-
-def of_all_models(table):
-    """A table of every configured model."""
-    return [
-        f"{RESULTS}/train/{model}/{table}.parquet" for model in PIPELINE.settings.models
-    ]
-
-
 def left_by_others(wildcards):
     """What other targets than `all` have left, by their sidecars."""
     folders = [Path(RESULTS, target) for target in targets()]
@@ -241,67 +253,3 @@ def left_by_others(wildcards):
         for folder in folders
         for file in folder.rglob("*.sidecar.json")
     )
-
-
-def chosen_with(table):
-    """A table of a Problem and of all that are chosen together with it."""
-    return lambda wildcards: [
-        f"results/{wildcards.deployment}/problems/{problem}/{table}.parquet"
-        for problem in PIPELINE.chosen_with(wildcards.problem)
-    ]
-
-
-def of_models(table):
-    """A table of every configured model that has one of these Problems at a site."""
-    return lambda wildcards: [
-        f"results/{wildcards.deployment}/train/{model}/{table}.parquet"
-        for model in PIPELINE.models_of(*PIPELINE.chosen_with(wildcards.problem))
-    ]
-
-
-def compared(table):
-    """A table of all searches at all seeds that are compared."""
-    return lambda wildcards: [
-        f"results/{wildcards.deployment}/ablations/problems/{problem}/search/{search}/{table}.parquet"
-        for problem, search in PIPELINE.compared
-    ]
-
-
-def of_model(wildcards, name, suffix="parquet"):
-    """A table, or another file, of every Problem at the sites of a model."""
-    return [
-        f"results/{wildcards.deployment}/problems/{problem}/{name}.{suffix}"
-        for problem in PIPELINE.problems_of_model(wildcards.model)
-    ]
-
-
-def of_long_models(table):
-    """A table of every model; ends Snakemake, before any job, where there is none."""
-
-    def tables(wildcards):
-        try:
-            models = PIPELINE.long_models
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        return [
-            f"results/{wildcards.deployment}/longrun/{model}/{table}.parquet"
-            for model in models
-        ]
-
-    return tables
-
-
-def of_choosers(table):
-    """A table of every search that asks; ends Snakemake, before any job, where there is none."""
-
-    def tables(wildcards):
-        try:
-            choosers = PIPELINE.choosers
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        return [
-            f"results/{wildcards.deployment}/probing/{search}/{table}.parquet"
-            for search in choosers
-        ]
-
-    return tables

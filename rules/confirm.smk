@@ -4,11 +4,11 @@
 # What was chosen, timed again alone and in steps, beside what needs no search; shared by all Problems.
 use rule on_ranks as confirm with:
     input:
-        finalists=of_problems("finalists"),
-        choice=of_problems("choice"),
-        steps=of_all_models("steps"),
-        stamps=of_all_models("stamps"),
-        chosen=of_problems("chosen", "py"),
+        finalists=of_problems("finalists.parquet"),
+        choice=of_problems("choice.parquet"),
+        steps=of_models("steps.parquet"),
+        stamps=of_models("stamps.parquet"),
+        chosen=of_problems("chosen.py"),
     output:
         **tables(TREE, "confirmed", "confirmed_steps", "confirmed_stamps"),
     log:
@@ -39,16 +39,16 @@ use rule on_ranks as confirm with:
 # that is not what its record tells as missing (workflow_scripts/replanning.py).
 use rule light as deploy with:
     input:
-        finalists=of_problems("finalists"),
-        choice=of_problems("choice"),
-        chosen=of_problems("chosen", "py"),
-        prices=of_problems("prices"),
-        shortlist=of_problems("shortlist"),
-        bench=of_problems("bench"),
-        verdicts=of_problems("verdicts"),
-        candidates=of_searches("candidates", PIPELINE.settings.problems),
-        steps=of_all_models("steps"),
-        stamps=of_all_models("stamps"),
+        finalists=of_problems("finalists.parquet"),
+        choice=of_problems("choice.parquet"),
+        chosen=of_problems("chosen.py"),
+        prices=of_problems("prices.parquet"),
+        shortlist=of_problems("shortlist.parquet"),
+        bench=of_problems("bench.parquet"),
+        verdicts=of_problems("verdicts.parquet"),
+        candidates=of_searches("candidates.parquet", problem=PIPELINE.settings.problems),
+        steps=of_models("steps.parquet"),
+        stamps=of_models("stamps.parquet"),
         confirmed=f"{TREE}/confirmed.parquet",
         confirmed_steps=f"{TREE}/confirmed_steps.parquet",
         confirmed_stamps=f"{TREE}/confirmed_stamps.parquet",

@@ -4,6 +4,11 @@
 LONGRUN = f"{TREE}/longrun"
 
 
+def long_models(_wildcards):
+    """Every model, of which one is needed."""
+    return PIPELINE.long_models
+
+
 rule longrun:
     """The losses of all configured models."""
     input:
@@ -13,9 +18,9 @@ rule longrun:
 # Many steps of the arms of a model at the M that is deployed, each in launches of its own.
 use rule on_ranks as longtrain with:
     input:
-        finalists=lambda wildcards: of_model(wildcards, "finalists"),
-        choice=lambda wildcards: of_model(wildcards, "choice"),
-        chosen=lambda wildcards: of_model(wildcards, "chosen", "py"),
+        finalists=every(f"{PROBLEM}/finalists.parquet", problem=of_the_model),
+        choice=every(f"{PROBLEM}/choice.parquet", problem=of_the_model),
+        chosen=every(f"{PROBLEM}/chosen.py", problem=of_the_model),
         steps=f"{TREE}/train/{{model}}/steps.parquet",
         stamps=f"{TREE}/train/{{model}}/stamps.parquet",
     output:
@@ -31,9 +36,7 @@ use rule on_ranks as longtrain with:
                 "fields": lambda wildcards: PIPELINE.long_model_json(wildcards.model),
                 **MEASURED,
             },
-            problems=lambda wildcards: ",".join(
-                PIPELINE.problems_of_model(wildcards.model)
-            ),
+            problems=lambda wildcards: ",".join(of_the_model(wildcards)),
             settings=PIPELINE.settings.part("longrun"),
             partial=launches_below(LONGRUN),
         ),
@@ -44,10 +47,10 @@ use rule on_ranks as longtrain with:
 # The losses of all models' arms in one table, and whether they train as the developer's do.
 use rule light as losses with:
     input:
-        long_steps=of_long_models("long_steps"),
-        long_stamps=of_long_models("long_stamps"),
-        finalists=of_problems("finalists"),
-        choice=of_problems("choice"),
+        long_steps=every(f"{LONGRUN}/{{model}}/long_steps.parquet", model=long_models),
+        long_stamps=every(f"{LONGRUN}/{{model}}/long_stamps.parquet", model=long_models),
+        finalists=of_problems("finalists.parquet"),
+        choice=of_problems("choice.parquet"),
     output:
         **tables(LONGRUN, "losses", "curves"),
     log:

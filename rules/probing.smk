@@ -4,6 +4,11 @@
 CHOOSING = f"{TREE}/probing"
 
 
+def choosers(_wildcards):
+    """Every search that asks, of which one is needed."""
+    return PIPELINE.choosers
+
+
 rule probing:
     """How good the cost model becomes of what a model chose, beside the sweep, as a table and a page."""
     input:
@@ -47,7 +52,9 @@ use rule on_ranks as ask_probes with:
 use rule on_ranks as time_probes with:
     input:
         capabilities=f"{TREE}/capabilities.parquet",
-        chosen_probes=of_choosers("chosen_probes"),
+        chosen_probes=every(
+            f"{CHOOSING}/{{search}}/chosen_probes.parquet", search=choosers
+        ),
     output:
         **tables(CHOOSING, "compared_probes"),
     log:
@@ -68,8 +75,10 @@ use rule on_ranks as time_probes with:
 # Cost models of what was chosen, of the sweep and of as much of it, judged on held-out Programs.
 use rule light as weigh_probes with:
     input:
-        asked_probes=of_choosers("asked_probes"),
-        probe_calls=of_choosers("probe_calls"),
+        asked_probes=every(
+            f"{CHOOSING}/{{search}}/asked_probes.parquet", search=choosers
+        ),
+        probe_calls=every(f"{CHOOSING}/{{search}}/probe_calls.parquet", search=choosers),
         compared_probes=f"{CHOOSING}/compared_probes.parquet",
     output:
         **tables(CHOOSING, "probing"),

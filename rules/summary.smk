@@ -4,13 +4,13 @@
 # Proof, price and bench side by side; what is deployed is printed when it is done.
 rule summary:
     input:
-        known_ways=of_problems("known_ways"),
-        prices=of_problems("prices"),
-        shortlist=of_problems("shortlist"),
-        bench=of_problems("bench"),
-        choice=of_problems("choice"),
-        fidelities=of_problems("fidelity"),
-        candidates=of_searches("candidates", PIPELINE.settings.problems),
+        known_ways=of_problems("known_ways.parquet"),
+        prices=of_problems("prices.parquet"),
+        shortlist=of_problems("shortlist.parquet"),
+        bench=of_problems("bench.parquet"),
+        choice=of_problems("choice.parquet"),
+        fidelities=of_problems("fidelity.parquet"),
+        candidates=of_searches("candidates.parquet", problem=PIPELINE.settings.problems),
         deployed=f"{TREE}/deployed.parquet",
         splits=f"{TREE}/splits.parquet",
         probes=f"{TREE}/probes.parquet",

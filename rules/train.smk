@@ -4,7 +4,7 @@
 # Steps of all arms of a model, several launches, and what ran at its sites.
 use rule on_ranks as train with:
     input:
-        finalists=lambda wildcards: of_model(wildcards, "finalists"),
+        finalists=every(f"{PROBLEM}/finalists.parquet", problem=of_the_model),
     output:
         **tables(f"{TREE}/train/{{model}}", "steps", "stamps"),
     log:
@@ -18,9 +18,7 @@ use rule on_ranks as train with:
                 "fields": lambda wildcards: PIPELINE.model_json(wildcards.model),
                 **MEASURED,
             },
-            problems=lambda wildcards: ",".join(
-                PIPELINE.problems_of_model(wildcards.model)
-            ),
+            problems=lambda wildcards: ",".join(of_the_model(wildcards)),
             settings=PIPELINE.settings.part("train"),
             partial=launches_below(),
         ),

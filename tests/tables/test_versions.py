@@ -1,4 +1,4 @@
-"""A table whose columns changed has another version: `python -m tests.tables.test_versions` writes schemas.json anew."""
+"""A table with other columns has another version: `python -m tests.tables.test_versions` writes schemas.json."""
 
 import hashlib
 import json
@@ -12,7 +12,9 @@ FILE = Path(__file__).with_name("schemas.json")
 
 def schema(table: Table) -> list[object]:
     """[version, digest of the columns without their descriptions]."""
-    columns = [(c.name, str(c.dtype), c.unit, c.nullable, c.values) for c in table.columns]
+    columns = [
+        (c.name, str(c.dtype), c.unit, c.nullable, list(map(str, c.values or ()))) for c in table.columns
+    ]
     return [table.version, hashlib.sha256(repr(columns).encode()).hexdigest()[:12]]
 
 

@@ -16,7 +16,7 @@ def test_a_time_above_the_floor_passes_with_its_figures() -> None:
 def test_a_time_below_the_floor_fails_and_only_that_check_stops_it() -> None:
     verdict = check(TIMED, 103.0)
     assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.BELOW_FLOOR)
-    assert "100 us is below the physical floor of 103 us" in verdict.message
+    assert verdict.message.startswith("100 us ") and "103 us" in verdict.message
     assert check(TIMED, 103.0, ALL_CHECKS - {Check.FLOOR}).passed
 
 

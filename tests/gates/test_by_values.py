@@ -100,10 +100,7 @@ io.write("log_sum", s)
     words = "all_reduce, exp, log, reduce_sum, scale"
     verdict = prove(trace_source(strategy(body, words), "tried", at), reference)
     assert verdict.reason is Reason.WRONG_VALUE
-    assert re.match(
-        r"losses, on rank 0, element \d+, of a token with the target's logit near the others: expected .* in float",
-        verdict.message,
-    )
+    assert re.match(r"losses, .*rank 0, .* \d+, .* logit .*expected .* in float", verdict.message)
 
 
 @pytest.fixture(scope="module")

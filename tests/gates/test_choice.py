@@ -61,8 +61,8 @@ def test_within_noise_the_plainer_one_is_taken_however_fast_the_median_looks() -
     us = {"developer": 4000.0, "best_known_way": 1190.0, "finalist_1": 1000.0}
     choice = decided(arms, us, noise=0.25)  # 1.19 (0.89..1.49)
     assert choice.chosen.arm == "best_known_way"
-    assert "finalist_1 (finalist_1's): 1.19 (0.89..1.49) times as fast as" in choice.reason
-    assert "not faster beyond noise" in choice.reason
+    assert reasons(choice)[2] is Reason.NOT_FASTER
+    assert all(part in choice.reason for part in ("finalist_1 (", "1.19 (0.89..1.49)", "not faster"))
 
 
 def test_one_that_is_slower_is_said_to_be_slower() -> None:
@@ -85,8 +85,7 @@ def test_too_few_rounds_for_an_interval_leave_the_developers_own_way() -> None:
     arms = [DEVELOPER, contender("finalist_1")]
     choice = choose(arms, lambda _one, _other: {"the bench": Ratio(value=1.29)})
     assert choice.chosen.arm == "developer"
-    assert "nothing is faster beyond noise" in choice.reason
-    assert "1.29 (too few rounds) times as fast as" in choice.reason
+    assert all(part in choice.reason for part in ("nothing is faster", "1.29 (too few rounds)"))
 
 
 def test_what_a_gate_before_stopped_is_no_rung() -> None:
@@ -135,13 +134,11 @@ def test_the_same_program_contends_once_as_the_plainest() -> None:
 
 def test_what_was_not_timed_stays_below() -> None:
     choice = choose([DEVELOPER, contender("finalist_1")], lambda _one, _other: {"nano m8": None})
-    assert (
-        choice.chosen.arm == "developer"
-        and "not timed beside developer (developer's) in nano m8" in choice.reason
-    )
+    assert choice.chosen.arm == "developer"
+    assert all(part in choice.reason for part in ("not timed beside dev", "nano m8"))
     assert choose([DEVELOPER, contender("finalist_1")], lambda _one, _other: {}).chosen.arm == "developer"
 
 
 def test_the_developer_must_be_there() -> None:
-    with pytest.raises(ValueError, match="first contender must be developer"):
+    with pytest.raises(ValueError, match=r"first .*be developer"):
         choose([contender("finalist_1")], lambda _one, _other: {})

@@ -32,10 +32,9 @@ def message(body: str) -> str:
 
 def test_terms_that_are_missing() -> None:
     text = message('io.write("y", all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]]))')
-    assert text.startswith(
-        "y on rank 0, element 0: expected x[0] of ranks 0..3 each, got x[0] of ranks 0..1 each;"
-    )
-    assert "first operation that differs: all_reduce[8] over 2 groups of 2 (value 2 of 2)" in text
+    assert text.startswith("y on rank 0, element 0:")
+    assert all(part in text for part in ("expected x[0] of ranks 0..3", "got x[0] of ranks 0..1"))
+    assert all(part in text for part in ("differs: all_reduce[8]", "2 groups of 2", "value 2 of 2"))
 
 
 def test_a_stranger_is_followed_to_the_operation_that_brings_it_in() -> None:
@@ -44,29 +43,26 @@ def test_a_stranger_is_followed_to_the_operation_that_brings_it_in() -> None:
         "wrong = concat([slice_axis(x, 0, 0, 5), slice_axis(x, 0, 6, 2), slice_axis(x, 0, 5, 1)])\n"
         'io.write("y", all_reduce(wrong))'
     )
-    assert "y on rank 0, element 5: expected x[5] of ranks 0..3 each, got x[6] of ranks 0..3 each" in text
-    assert "first operation that differs: view[8] (value 2 of 3) on rank 0, element 5, taking in x" in text
+    assert text.startswith("y on rank 0, element 5:")
+    assert all(part in text for part in ("x[5] of", "got x[6] of", "differs: view[8]", "taking in x"))
 
 
 def test_a_wrong_factor() -> None:
     text = message('io.write("y", scale(all_reduce(io.read("x")), 1, 4))')
-    assert "expected x[0] of ranks 0..3 each, got 1/4 x[0] of ranks 0..3 each" in text
-    assert "scale[8]" in text
+    assert all(part in text for part in ("expected x[0] of", "got 1/4 x[0] of", "scale[8]"))
 
 
 def test_an_input_that_is_written_as_it_is() -> None:
     text = message("io.write('y', io.read('x'))")
-    assert text.endswith("got x[0] of rank 0; input x is written as it is: a collective is missing")
+    assert all(part in text for part in ("got x[0] of rank 0;", "input x is", "collective is missing"))
     text = prove(traced("io.write('y', io.read('z'))"), traced("io.write('y', io.read('x'))")).message
-    assert text.endswith("got z[0] of rank 0; input z is written as it is")
+    assert "got z[0] of rank 0; input z is" in text and "collective" not in text
 
 
 def test_zeros_where_something_was_wanted() -> None:
     text = message('io.write("y", select(all_reduce(io.read("x")), [1, 1, 0, 1]))')
-    assert (
-        "y on rank 2, element 0: expected x[0] of ranks 0..3 each, got 0; first operation that differs: view"
-        in text
-    )
+    assert text.startswith("y on rank 2, element 0:")
+    assert all(part in text for part in ("expected x[0] of", "got 0;", "differs: view"))
 
 
 def test_the_element_is_that_of_the_full_size_program() -> None:
@@ -80,7 +76,7 @@ io.write("y", concat(parts))
     program = trace_source(strategy(body, WORDS), "tried", wide)
     reference = trace_source(strategy('io.write("y", all_reduce(io.read("x")))', WORDS), "tried", wide)
     verdict = prove(program, reference)
-    assert "element 777777: expected x[777777] of ranks 0..3 each, got x[0]" in verdict.message
+    assert all(part in verdict.message for part in ("element 777777:", "x[777777] of", "got x[0]"))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -101,10 +97,10 @@ def test_a_linear_form_gives_the_value(seed: int) -> None:
 def test_too_many_terms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counterexample, "MAX_TERMS", 3)
     text = explain(SUM, SUM, ("y",), 1, 2)
-    assert text.startswith("y on rank 1, element 2 is wrong: its linear form has more than 3 terms")
+    assert text.startswith("y on rank 1, element 2 ") and "more than 3 terms" in text
 
 
 def test_long_forms_are_cut_short_in_print() -> None:
     form = {(("x", i), 0, i): 1 for i in range(6)}
-    assert form_text(form).endswith("+ x[3][3] of rank 0 + ... (6 in all)")
+    assert form_text(form).endswith(" of rank 0 + ... (6 in all)") and "+ x[3][3]" in form_text(form)
     assert form_text({(("e",), -1, 2): 3}) == "3 e[2] of all ranks alike"

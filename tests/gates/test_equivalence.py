@@ -151,7 +151,7 @@ def test_leading_elements_are_compared_and_what_lies_behind_them_is_not() -> Non
     assert _same(IDENTITY, kept, _valid(None, (7, 2, 0, 500))).passed
     verdict = _same(IDENTITY, kept, _valid(None, (999, 4, 0, 500)))
     assert verdict.reason is Reason.WRONG_VALUE
-    assert verdict.message.startswith("y on rank 1, element 3: expected 0, got x[3] of rank 1")
+    assert all(part in verdict.message for part in ("rank 1, element 3:", "expected 0,", "got x[3]"))
 
 
 def test_what_lies_behind_the_valid_elements_of_an_input_is_arbitrary() -> None:

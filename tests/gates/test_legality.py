@@ -38,9 +38,8 @@ def test_without_a_table_and_a_budget_anything_is_supported_and_fits() -> None:
 def test_what_the_library_cannot_do_is_named_with_size_group_and_evidence() -> None:
     verdict = check(SUM, table(16, False))
     assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.UNSUPPORTED)
-    assert (
-        "all_reduce of 32 bytes float32 in groups of 4 is not supported here (failed at 16" in verdict.message
-    )
+    parts = ("all_reduce of 32 bytes", "float32", "groups of 4", "failed at 16")
+    assert all(part in verdict.message for part in parts)
 
 
 def test_memory_over_budget_names_both_numbers() -> None:
@@ -59,7 +58,7 @@ for layer in range(2):
     program = traced(body, problem=layers(4, 1, 2, (2, 2)))
     verdict = check(program)
     assert verdict.reason is Reason.ORDER
-    assert "segment block[0, 1] needs output total[0, 0]" in verdict.message
+    assert "block[0, 1]" in verdict.message and "total[0, 0]" in verdict.message
     assert check(program, checks=ALL_CHECKS - {Check.ORDER}).passed
 
 

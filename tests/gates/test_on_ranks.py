@@ -1,5 +1,6 @@
 """What ranks gave against what the Program means: others than right values are named, by the bound of the class."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -53,8 +54,8 @@ def test_what_is_moved_must_be_the_same_and_what_is_summed_within_the_bound_of_i
     )
     assert tolerance(NumericsClass.REORDERED, trace_source(body, "tried", narrow)) == LOSSY_TOLERANCE
     assert judged(MOVE, scaled(0)) == judged(SUM, scaled(5e-6)) == ""
-    assert "is off by 5e-06 of its size (allowed: 0," in judged(MOVE, scaled(5e-6))
-    assert "is off by 2e-05 of its size (allowed: 1e-05," in judged(SUM, scaled(2e-5))
+    assert re.search(r"5e-06 .*allowed: 0,", judged(MOVE, scaled(5e-6)))
+    assert re.search(r"2e-05 .*allowed: 1e-05,", judged(SUM, scaled(2e-5)))
     assert judged(SUM, scaled(2e-5), NumericsClass.LOSSY) == ""
 
 
@@ -66,17 +67,14 @@ def test_what_is_replicated_has_the_same_bits_on_all_ranks() -> None:
     replicated = exchange(4, {"x": (64,)}, {"y": (64,)}, equal=("y",))
     program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", replicated)
     assert judged(program, scaled(0)) == judged(SUM, nudged) == ""
-    assert "output y is replicated, but its bits differ between ranks 0 and 2, as element 5" in judged(
-        program, nudged
-    )
+    assert re.search(r"y .*ranks 0 and 2, .* 5\b", judged(program, nudged))
 
     def of_either_sign(outputs: dict[Any, Any]) -> dict[Any, Any]:
         outputs[OUT][:, 5] = (0.0, -0.0, 0.0, 0.0)
         return outputs
 
-    assert "bits differ between ranks 0 and 1, as element 5: 0.0 and -0.0" in _unlike(
-        itself(program), OUT, of_either_sign({OUT: np.ones((4, 64), np.float32)})[OUT]
-    )
+    said = _unlike(itself(program), OUT, of_either_sign({OUT: np.ones((4, 64), np.float32)})[OUT])
+    assert all(part in said for part in ("ranks 0 and 1", "element 5", "0.0 and -0.0"))
 
 
 def test_inputs_are_nan_behind_what_is_valid_and_outputs_are_not_looked_at_there() -> None:
@@ -112,8 +110,8 @@ def test_what_is_replicated_has_the_same_bits_where_it_is_valid() -> None:
     replicated = replace(whole, outputs=outputs, _giver={})
     program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", replicated)
     assert judged(program, nudged(0, 3)) == judged(program, nudged(2, 0)) == ""
-    assert "bits differ between ranks 1 and 0, as element 2" in judged(program, nudged(0, 2))
-    assert "bits differ between ranks 1 and 3, as element 63" in judged(program, nudged(3, 63))
+    assert re.search(r"ranks 1 and 0, .* 2\b", judged(program, nudged(0, 2)))
+    assert re.search(r"ranks 1 and 3, .* 63\b", judged(program, nudged(3, 63)))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 7.0])
@@ -167,4 +165,4 @@ def test_one_wrong_element_among_many_is_found_whatever_the_class(numerics: Nume
 
     assert judged(program, scaled(0), numerics) == ""
     assert "on rank 1 is off by" in (said := judged(program, one_other, numerics))
-    assert "as element 4242: expected" in said
+    assert "element 4242: " in said

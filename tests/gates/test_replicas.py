@@ -95,8 +95,8 @@ io.write("y", add(add(add(x, turned(1)), turned(2)), turned(3)))
     program, verdict = judged(body, problem())
     assert unlike_bits(program) > WIDTH
     assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.RANKS_DIFFER)
-    assert verdict.message.startswith("y, element 0: rank 0 and ranks 1, 2, 3 round differently")
-    assert "all_gather, reduce_sum" in verdict.message
+    parts = ("y, element 0:", "rank 0 and ranks 1, 2, 3", "all_gather, reduce_sum")
+    assert all(part in verdict.message for part in parts)
 
 
 RIGHT = {
@@ -242,7 +242,7 @@ def test_where_it_means_nothing_it_may_hold_anything(valid: tuple[int, ...] | No
 
 
 def test_many_ranks_are_counted() -> None:
-    assert "ranks 1, 2, 3, 4, 5, 6, 7, 8, ... (11 in all)" in assert_refused(RING, problem(12)).message
+    assert "7, 8, ... (11 in all)" in assert_refused(RING, problem(12)).message
 
 
 def test_two_ranks_have_one_order() -> None:

@@ -125,13 +125,13 @@ class TestLosses:
         trained = trial()
         one = replace(trained.developer, losses={0: curve(0)})
         verdict = verdict_of(Check.LOSSES, replace(trained, developer=one))
-        assert verdict.passed and "not applicable, with one seed there is no band" in verdict.message
+        assert verdict.passed and "with one seed" in verdict.message
         lossy = verdict_of(Check.LOSSES, replace(trained, developer=one, numerics=NumericsClass.LOSSY))
         assert lossy.outcome is Outcome.UNPROVEN
 
     def test_without_long_runs_the_timed_steps_are_compared(self) -> None:
         verdict = verdict_of(Check.LOSSES, trial(losses={}))
-        assert verdict.passed and "long runs were not compared" in verdict.message
+        assert verdict.passed and "long runs were not" in verdict.message
         wrong = arm("finalist_1", 1.0, rate=0.04).timed_losses
         assert not verdict_of(Check.LOSSES, trial(losses={}, timed_losses=wrong)).passed
 

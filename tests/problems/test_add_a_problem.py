@@ -75,7 +75,7 @@ def test_its_commands_answer_yes(root: Path, capsys: pytest.CaptureFixture[str],
 def test_an_entry_that_does_not_fit_says_the_mend(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = '{"tensors": 1, "shape": [66, 8]}'
     assert main(["prove", "developer", "--problem", PROBLEM, "--case-json", odd]) == 2
-    assert "the sequence must divide over the ranks (got 66 over 4): pad it to 68" in capsys.readouterr().err
+    assert re.search(r"sequence .*66 over 4.* 68", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_is_wrong_in_a_library_is_told_with_file_and_line(
     finally:
         library.write_text(text)
     said = capsys.readouterr().err
-    assert f"{library}, line " in said and "* before a value is not in the language" in said
+    assert f"{library}, line " in said and "* before a value" in said
 
 
 @pytest.mark.ranks

@@ -62,23 +62,14 @@ def test_what_is_drawn_hangs_on_the_seed_alone(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (
-            {"pattern": "uniform", "rows": 10},
-            r"rows must divide over the ranks \(got 10 and 4\).* multiple of 4",
-        ),
-        ({"pattern": "uniform"}, "give counts, or pattern and rows"),
-        ({"rows": 8}, "give counts, or pattern and rows"),
-        ({"pattern": "normal", "rows": 8}, "pattern: must be .*uniform.*increasing"),
-        (
-            {"counts": [[1, 1], [1, 1]]},
-            r"a column for each of the 4 ranks \(got 2 rows of 2\): write out 4 x 4",
-        ),
+        ({"pattern": "uniform", "rows": 10}, "rows .*got 10 and 4.* of 4"),
+        ({"pattern": "uniform"}, "counts, or .* and rows"),
+        ({"rows": 8}, "counts, or .* and rows"),
+        ({"pattern": "normal", "rows": 8}, "pattern: .*or .*'normal'"),
+        ({"counts": [[1, 1], [1, 1]]}, "got 2 rows of 2.* 4 x 4"),
         ({"counts": [[1] * 4] * 3 + [[1] * 5]}, r"\(got 4 rows of 4, 5\)"),
         ({"counts": [[1] * 4] * 3 + [[1, 1, -1, 1]]}, "counts.*must be .* 0"),
-        (
-            {"counts": [[1] * 4] * 3 + [[1, 1, 2, 1]], "rows": 4},
-            "must sum to rows .got 5 of rank 3, and rows 4.",
-        ),
+        ({"counts": [[1] * 4] * 3 + [[1, 1, 2, 1]], "rows": 4}, "got 5 of rank 3, .*rows 4"),
         ({"counts": [[0] * 4] * 4}, "counts are all 0"),
         ({"counts": RAGGED, "width": 0}, "width: must be"),
     ],

@@ -36,12 +36,9 @@ def test_a_case_names_tokens_words_and_range() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (
-            {"tokens": 4, "vocabulary": 50257},
-            r"must divide the vocabulary \(got 4 and 50257\): pad it to 50260",
-        ),
-        ({"tokens": 0, "vocabulary": 8}, r"tokens: must be .* 1 \(got 0\)"),
-        ({"tokens": 4, "vocabulary": 8, "range": 0}, r"range: must be .* 1 \(got 0\)"),
+        ({"tokens": 4, "vocabulary": 50257}, "got 4 and 50257.* 50260"),
+        ({"tokens": 0, "vocabulary": 8}, "tokens: .* 1 .got 0"),
+        ({"tokens": 4, "vocabulary": 8, "range": 0}, "range: .* 1 .got 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(entry: dict[str, int], message: str) -> None:
@@ -122,9 +119,7 @@ def test_tokens_and_words_that_are_computed_alike_are_tried_in_each_other_s_plac
     assert draws([0] * 32 + [1] * 32, evenly=False) == 2 + 49 + 2
     assert draws([0] * 63 + [1], evenly=False) == 64 + 80 + 64
     nonlinear = catalog.build(case(tokens=64, words=16384)).nonlinear
-    with pytest.raises(
-        TooLarge, match=r"token 63 .* as 0 others, words not alike: it needs 65680 draws .limit 16"
-    ):
+    with pytest.raises(TooLarge, match=r"token 63 .* 65680 .*limit 16"):
         draws([0] * 63 + [1], evenly=False)
 
 

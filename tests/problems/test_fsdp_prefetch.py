@@ -32,15 +32,12 @@ def test_a_rank_holds_rows_or_columns(shards: str, shape: tuple[int, int]) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"shape": [66, 32]},
-            r"shape: its rows must divide over the ranks \(got 66 over 4\): pad them to 68",
-        ),
-        ({"shape": [64, 30], "shards": "columns"}, r"its columns must .* \(got 30 over 4\): pad them to 32"),
-        ({"shape": [64]}, r"shape.1: must be there: \[rows, columns\]"),
-        ({"layers": 0}, r"layers: must be .* 1 \(got 0\): parameters, one a layer"),
-        ({"shards": "blocks"}, "shards: must be 'rows' or 'columns'"),
-        ({"site": "entry"}, "site: must be 'gather' or 'regather'"),
+        ({"shape": [66, 32]}, "rows .*66 over 4.* to 68"),
+        ({"shape": [64, 30], "shards": "columns"}, "columns .*30 over 4.* 32"),
+        ({"shape": [64]}, "shape.1: .*there: .*rows"),
+        ({"layers": 0}, "layers: .* 1 .got 0"),
+        ({"shards": "blocks"}, "shards: .*'columns' .got"),
+        ({"site": "entry"}, "site: .*'regather' .got"),
     ],
 )
 def test_a_wrong_field_is_named_with_the_mend(change: dict[str, object], message: str) -> None:

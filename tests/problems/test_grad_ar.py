@@ -31,17 +31,14 @@ def test_any_number_of_tensors_keeps_both_ends(count: int) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({}, "give either sizes or tensors"),
-        ({"tensors": 40}, "tensors: must be an object \\(got 40\\): {count, smallest, largest}"),
-        ({"tensors": {"count": 4, "smallest": "2KiB", "largest": "1KiB"}}, "at most largest"),
-        ({"tensors": {"count": 4, "smallest": "1B", "largest": "1KiB"}}, "smallest must hold an element"),
-        ({"sizes": [1, -1]}, "sizes.1: must be .* 1 \\(got -1\\): elements of each tensor"),
-        (
-            {"tensors": {"count": 0, "smallest": 64, "largest": 64}},
-            r"tensors.count: must be .*: how many tensors",
-        ),
+        ({}, "either sizes or tensors"),
+        ({"tensors": 40}, "tensors: .*object .got 40"),
+        ({"tensors": {"count": 4, "smallest": "2KiB", "largest": "1KiB"}}, "most .*got 512 and 256"),
+        ({"tensors": {"count": 4, "smallest": "1B", "largest": "1KiB"}}, "smallest .*got 0 and 256"),
+        ({"sizes": [1, -1]}, "sizes.1: .* 1 .got -1"),
+        ({"tensors": {"count": 0, "smallest": 64, "largest": 64}}, "tensors.count: .*got 0"),
         ({"sizes": [1], "tensors": {"count": 1, "smallest": 64, "largest": 64}}, "give either"),
-        ({"sizes": [1], "overlap": "yes"}, "overlap: must be a valid boolean \\(got 'yes'\\): true if"),
+        ({"sizes": [1], "overlap": "yes"}, "overlap: .*'yes'.: true"),
     ],
 )
 def test_a_wrong_field_is_named(entry: dict[str, object], message: str) -> None:

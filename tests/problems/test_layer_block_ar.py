@@ -24,9 +24,9 @@ def test_a_case_is_named_by_microbatches_blocks_and_the_bytes_of_a_sum() -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layers": 0}, r"layers: must be .* 1 \(got 0\): parallel blocks"),
-        ({"shape": []}, "shape: must have at least 1 entry"),
-        ({"site": "middle"}, "site: must be 'exit' or 'entry'"),
+        ({"layers": 0}, "layers: .* 1 .got 0"),
+        ({"shape": []}, "shape: .* 1 entry"),
+        ({"site": "middle"}, "site: .*or 'entry' .got"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, object], message: str) -> None:

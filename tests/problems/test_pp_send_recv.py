@@ -52,7 +52,7 @@ def test_activations_are_there_on_the_first_half_and_gradients_on_the_second() -
 @pytest.mark.parametrize("ranks", [3, 5, 225])
 def test_an_odd_number_of_ranks_is_refused_with_the_mend(ranks: int) -> None:
     mend = {3: "choose 4$", 5: "choose 6 or 4$", 225: "choose 226 or 224$"}[ranks]
-    with pytest.raises(ValueError, match=rf"pp_send_recv: ranks must be even.*\(got {ranks}\): {mend}"):
+    with pytest.raises(ValueError, match=rf"ranks .*even.*\(got {ranks}\): {mend}"):
         case_of(ranks)
 
 
@@ -84,9 +84,7 @@ def test_gpipe_has_all_microbatches_under_way_and_1f1b_two() -> None:
 def test_all_activations_at_once_are_refused_where_two_microbatches_are_held() -> None:
     verdict = legality.check(way("merged_all_reduce", schedule="1f1b"))
     assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.ORDER)
-    assert (
-        "read a[2]: segment first_backward[0] needs output gb[0], which is not written yet" in verdict.message
-    )
+    assert all(part in verdict.message for part in ("a[2]", "first_backward[0]", "gb[0]"))
     assert legality.check(way("merged_all_reduce", schedule="1f1b", microbatches=2)).passed
 
 

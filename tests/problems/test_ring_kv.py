@@ -24,12 +24,9 @@ def test_a_case_is_named_by_heads_positions_and_the_bytes_of_the_keys() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"sequence": 255},
-            r"sequence must divide over the ranks \(got 255 over 4\): pad it to 256",
-        ),
-        ({"heads": 0}, r"heads: must be .* 1 \(got 0\): heads of keys"),
-        ({"width": 1}, "width: there is no such field"),
+        ({"sequence": 255}, "sequence .*255 over 4.* 256"),
+        ({"heads": 0}, "heads: .* 1 .got 0"),
+        ({"width": 1}, "width: .*no such field"),
     ],
 )
 def test_a_wrong_field_is_named_with_the_mend(change: dict[str, object], message: str) -> None:

@@ -32,11 +32,11 @@ def test_the_id_tells_the_site_groups_nodes_and_dtype() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layers": 0}, r"layers: must be .* 1 \(got 0\): sums of a microbatch"),
-        ({"layers": True}, r"layers: must be a valid integer \(got True\)"),
-        ({"shape": []}, "shape: must have at least 1 entry"),
-        ({"site": "middle"}, "site: must be 'exit' or 'entry'"),
-        ({"layer": 8}, "layer: there is no such field: did you mean 'layers'"),
+        ({"layers": 0}, "layers: .* 1 .got 0"),
+        ({"layers": True}, "layers: .*integer .got T"),
+        ({"shape": []}, "shape: .* 1 entry"),
+        ({"site": "middle"}, "site: .*or 'entry' .got"),
+        ({"layer": 8}, "layer: .*mean 'layers'"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, object], message: str) -> None:
@@ -45,7 +45,7 @@ def test_a_wrong_field_is_named(change: dict[str, object], message: str) -> None
 
 
 def test_a_missing_field_is_named() -> None:
-    with pytest.raises(ValueError, match="tp_mlp: shape: must be there: \\[batch, sequence, width\\]"):
+    with pytest.raises(ValueError, match=r"tp_mlp: shape: .* there"):
         catalog.case("tp_mlp", {"microbatches": 1, "layers": 1}, ranks=4, ranks_per_node=4)
 
 

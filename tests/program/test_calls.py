@@ -89,12 +89,9 @@ def test_other_kinds_have_a_call_of_their_own(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("list_of", "message"),
     [
-        (
-            '[io.read("a"), cast(io.read("b"), "bfloat16")]',
-            "of one dtype .*'bfloat16', 'float32'.*: cast them",
-        ),
+        ('[io.read("a"), cast(io.read("b"), "bfloat16")]', "'bfloat16'.*: cast them"),
         ("[]", "of one dtype"),
-        ("[3]", "'int' object has no attribute"),
+        ("[3]", "'int' .*'dtype'"),
     ],
 )
 def test_what_is_no_list_of_one_dtype_is_refused(list_of: str, message: str) -> None:
@@ -107,9 +104,9 @@ def test_a_value_that_needs_another_of_its_call_is_refused() -> None:
     first = make_collective(Kind.ALL_REDUCE, problem.input_node(("a",)), world(4), label)
     turned = make_view([first], Map(1, 8, [0, 4], [4, 0]))
     second = make_collective(Kind.ALL_REDUCE, turned, world(4), label)
-    with pytest.raises(Rejected, match=r"uses .* before it is issued"):
+    with pytest.raises(Rejected, match=r"uses .*before .*issued"):
         Program(problem, [Read(("a",)), Issue((first, second)), Write(("y",), second)])
-    with pytest.raises(IllegalOrder, match="a call would wait for itself"):
+    with pytest.raises(IllegalOrder, match="a call would wait"):
         schedule(problem, {("y",): second})
 
 
@@ -132,7 +129,7 @@ def test_a_call_is_issued_once_and_as_one(issues: list[tuple[int, ...]]) -> None
     ]
     events = [e for e in program.events if not isinstance(e, Issue)]
     events[2:2] = [Issue(tuple(made[i] for i in call)) for call in issues]
-    with pytest.raises(Rejected, match=r"is issued|before it is issued"):
+    with pytest.raises(Rejected, match=r"issued twice|be one call"):
         Program(TWO, events)
 
 

@@ -53,20 +53,17 @@ def test_a_library_may_name_several_developers_by_preference_and_nothing_that_is
 @pytest.mark.parametrize(
     ("last", "message"),
     [
-        ("", "the last statement must be LIBRARY"),
-        ('LIBRARY = Library(hand_bundled="two", others=("one",))', "takes developer, and single_graph"),
-        ('LIBRARY = Library("one", hand_bundled="two", others=())', "takes developer, and single_graph"),
-        ('LIBRARY = Library(developer=(), others=("one",))', "must be a name, or a tuple of names"),
-        ('LIBRARY = Library(developer=("one", 3), others=())', "must be a name, or a tuple of names"),
+        ("", "last statement .*LIBRARY"),
+        ('LIBRARY = Library(hand_bundled="two", others=("one",))', "takes .*got hand_bundled"),
+        ('LIBRARY = Library("one", hand_bundled="two", others=())', "takes .*got hand_bundled"),
+        ('LIBRARY = Library(developer=(), others=("one",))', "developer must .*a tuple"),
+        ('LIBRARY = Library(developer=("one", 3), others=())', "developer must .*a tuple"),
         ('LIBRARY = Library(developer=("one", "one"), others=())', "'one' twice"),
         ('LIBRARY = Library(developer=("one", "four"), others=())', "names 'four'"),
         ('LIBRARY = Library(developer="one", hand_bundled="two", others=("four",))', "names 'four'"),
         ('LIBRARY = Library(developer="one", hand_bundled="two", others=("one",))', "'one' twice"),
         ('LIBRARY = Library(developer=one, hand_bundled="two", others=())', "must be written out"),
-        (
-            'LIBRARY = Library(developer="one", hand_bundled="two", others="three")',
-            "must be a tuple of names",
-        ),
+        ('LIBRARY = Library(developer="one", hand_bundled="two", others="three")', "others must .*a tuple"),
         ('LIBRARY = Library(developer="one", hand_bundled=3, others=())', "must each be a name"),
         (
             'LIBRARY = Library(developer="one", hand_bundled="two", single_graph=3, others=())',
@@ -76,10 +73,7 @@ def test_a_library_may_name_several_developers_by_preference_and_nothing_that_is
             'LIBRARY = Library(developer="one", hand_bundled="two", single_graph="two", others=())',
             "'two' twice",
         ),
-        (
-            'LIBRARY = Library(developer="one", hand_bundled="two", others=())\nN = 3',
-            "the last statement must",
-        ),
+        ('LIBRARY = Library(developer="one", hand_bundled="two", others=())\nN = 3', "last statement"),
     ],
 )
 def test_a_wrong_library_is_refused_with_its_line(last: str, message: str) -> None:

@@ -15,14 +15,14 @@ def test_all_elements_of_all_ranks_are_all() -> None:
 
 @pytest.mark.parametrize("valid", [(), (7, 0), (0, -1)])
 def test_counts_of_elements_that_there_are_not_are_refused(valid: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="valid counts leading elements: between 0 and 6"):
+    with pytest.raises(ValueError, match=r"valid .*between 0 and 6"):
         PortSpec(shape=(2, 3), valid=valid)
 
 
 def test_every_rank_has_a_count() -> None:
     problem = exchange(4, {"x": (6,)}, {"y": (6,)})
     inputs = {p: replace(s, valid=(6, 0, 1)) for p, s in problem.inputs.items()}
-    with pytest.raises(ValueError, match=r"a count for each of the 4 ranks .got 3."):
+    with pytest.raises(ValueError, match=r"count .*the 4 .*got 3"):
         replace(problem, inputs=inputs, _giver={})
 
 
@@ -33,5 +33,5 @@ def test_arguments_have_as_many_integers_of_every_rank() -> None:
         0,
     )
     for rows in (((1, 2),), ((1, 2), (3,))):
-        with pytest.raises(ValueError, match=r"counts needs as many integers of each of the 2 ranks"):
+        with pytest.raises(ValueError, match=r"counts .*of the 2 ranks"):
             replace(problem, arguments={"counts": rows}, _giver={})

@@ -23,15 +23,12 @@ def test_events_that_are_a_program() -> None:
     ("events", "message"),
     [
         ([WRITE], "uses a before it is read"),
-        ([READ], "output y is never written"),
+        ([READ], "y is never written"),
         ([READ, READ, WRITE], "a is read twice"),
         ([READ, WRITE, WRITE], "y is written twice"),
         ([Read(("b",)), WRITE], "no input b: there are a"),
         ([READ, Write(("z",), A)], "no output z: there are y"),
-        (
-            [READ, Write(("y",), make_cast(A, DType.BFLOAT16))],
-            "4 elements of bfloat16, declared 4 of float32",
-        ),
+        ([READ, Write(("y",), make_cast(A, DType.BFLOAT16))], "y: .*bfloat16, .*float32"),
     ],
 )
 def test_events_that_are_no_program(events: list, message: str) -> None:
@@ -61,7 +58,5 @@ def test_a_problem_refuses_segments_of_unknown_ports() -> None:
 
 
 def test_an_unknown_input_names_those_there_are() -> None:
-    with pytest.raises(
-        Rejected, match=r"no input partial\[9, 9\]: did you mean .*there are partial\[0, 0\].*\(6 in all\)"
-    ):
+    with pytest.raises(Rejected, match=r"\[9, 9\]: did .*6 in all"):
         layers(4, 3, 2, (4,)).input_node(("partial", 9, 9))

@@ -22,7 +22,7 @@ def test_the_program_keeps_its_order_and_solves_the_other_problem() -> None:
 
 def test_problems_with_other_ports_are_refused() -> None:
     exchange, sums = catalog.build(case("uniform_a2a")), catalog.build(case("tp_mlp"))
-    with pytest.raises(ValueError, match="uniform_a2a has 1 ports where tp_mlp has 6"):
+    with pytest.raises(ValueError, match=r"a2a has 1 .*tp_mlp has 6"):
         ports_in_order(exchange, sums)
     other = catalog.build(case("uniform_a2a", {"chunk": 3, "width": 4}))
     with pytest.raises(ValueError, match="send of uniform_a2a is"):

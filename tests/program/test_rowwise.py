@@ -107,16 +107,12 @@ def test_bits_tell_apart_what_ranks_make_of_other_values(name: str) -> None:
 @pytest.mark.parametrize(
     ("attr", "operands", "message"),
     [
-        (
-            RowAttr(name="sub", width=4),
-            [wide(), narrow()],
-            "operands must be equally large or have one element",
-        ),
+        (RowAttr(name="sub", width=4), [wide(), narrow()], "sub: .*row of 4 .got 15"),
         (RowAttr(name="exp"), [wide(), narrow()], "exp takes 1 operands"),
-        (RowAttr(name="row_max", width=4), [wide()], "15 elements must be rows of 4"),
-        (RowAttr(name="exp"), [ids()], "exp of ids: integers are looked up by"),
-        (RowAttr(name="pick", width=5, first=(0,)), [wide(), narrow()], "the last operand must be ids"),
-        (RowAttr(name="pick", width=3, first=(0,)), [wide(), ids()], "rows of 3, one for each id"),
+        (RowAttr(name="row_max", width=4), [wide()], "row_max: 15 .*rows of 4"),
+        (RowAttr(name="exp"), [ids()], "exp of ids: .*looked up"),
+        (RowAttr(name="pick", width=5, first=(0,)), [wide(), narrow()], "ids .got float32"),
+        (RowAttr(name="pick", width=3, first=(0,)), [wide(), ids()], "pick: 15 .*rows of 3"),
     ],
 )
 def test_what_does_not_fit_is_refused(attr: RowAttr, operands: list[Node], message: str) -> None:
@@ -125,7 +121,7 @@ def test_what_does_not_fit_is_refused(attr: RowAttr, operands: list[Node], messa
 
 
 def test_nothing_becomes_an_id() -> None:
-    with pytest.raises(Rejected, match="to integers: those are ids"):
+    with pytest.raises(Rejected, match=r"integers: .*are ids"):
         make_cast(wide(), DType.INT64)
 
 
@@ -191,15 +187,9 @@ def test_a_linear_problem_admits_none_and_says_which(word: str) -> None:
         ('io.write("z", all_reduce(io.read("ids")))', "all_reduce of ids"),
         ('io.write("z", scale(io.read("ids"), 2))', "scale of ids"),
         ('io.write("z", cast(io.read("x"), "int64"))', "dtype must be one of"),
-        (
-            'x = io.read("x")\nio.write("z", sub(x, reshape(x, (5, 3))))',
-            "sub: shapes must agree, or one have",
-        ),
-        (
-            'io.write("z", pick(io.read("x"), reshape(io.read("ids"), (1, 3)), 0))',
-            r"must have the shape \(3,\)",
-        ),
-        ('io.write("z", one_hot(io.read("ids"), [0, 1], 5))', "one entry per rank means 4"),
+        ('x = io.read("x")\nio.write("z", sub(x, reshape(x, (5, 3))))', "sub: shapes .*: reshape"),
+        ('io.write("z", pick(io.read("x"), reshape(io.read("ids"), (1, 3)), 0))', r"ids .*\(3,\).* \(1, 3\)"),
+        ('io.write("z", one_hot(io.read("ids"), [0, 1], 5))', "first: .*4 .got 2"),
         ('io.write("z", one_hot(io.read("ids"), 0, 0))', "size must be at least 1"),
     ],
 )

@@ -61,9 +61,7 @@ def test_schedules_that_respect_the_model_are_legal(body: str) -> None:
 
 
 def test_bundling_across_a_true_dependency_names_the_segment_and_the_output() -> None:
-    with pytest.raises(
-        IllegalOrder, match=r"read partial\[0, 1\]: segment block\[0, 1\] needs output total\[0, 0\]"
-    ):
+    with pytest.raises(IllegalOrder, match=r"block\[0, 1\] needs .*total\[0, 0\]"):
         walk(traced(OVER_LAYERS))
 
 

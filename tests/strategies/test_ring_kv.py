@@ -62,7 +62,7 @@ for slot in reversed(range(p.slots)):
 """
     assert legality.check(trace_source(strategy(body, "all_gather"), "tried", problem)).passed
     keys_only = 'io.write("full", 0, all_gather(io.read("shard", 0), 1))'
-    with pytest.raises(Rejected, match=r"output full\[1\] is never written"):
+    with pytest.raises(Rejected, match=r"full\[1\] is never"):
         trace_source(strategy(keys_only, "all_gather"), "tried", problem)
 
 
@@ -81,7 +81,7 @@ def test_a_step_that_gives_the_values_after_attention_has_read_the_keys_is_refus
     source = catalog.library_source("ring_kv")
     refused = legality.check(trace_source(source, "joined", in_turn))
     assert (refused.gate, refused.reason) == (Gate.LEGALITY, Reason.ORDER)
-    assert "segment values needs output full[0], which is not written yet" in refused.message
+    assert "segment values" in refused.message and "full[0]" in refused.message
     assert legality.check(trace_source(source, "joined", problem)).passed
 
 

@@ -183,16 +183,10 @@ def test_a_source_may_call_a_way_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (IMPORT.replace("sums", "sumz") + USE, r"line 1: there is no 'sumz' .* did you mean 'sums'"),
-        (
-            IMPORT + USE.replace("gather_and_sum", "gather"),
-            r"line 3: no way sums\.gather: there are all_to_all",
-        ),
-        (IMPORT + USE.replace("gather_and_sum", "_x"), "attributes must not begin with an underscore"),
-        (
-            IMPORT + USE.replace("[io.read('x')]", "3"),
-            r"line 3: strategies/ways/sums\.py, line \d+: .*buffers\.py",
-        ),
+        (IMPORT.replace("sums", "sumz") + USE, "line 1: .*'sumz' .*'sums'"),
+        (IMPORT + USE.replace("gather_and_sum", "gather"), r"line 3: .*sums\.gather:"),
+        (IMPORT + USE.replace("gather_and_sum", "_x"), "_x: .*an underscore"),
+        (IMPORT + USE.replace("[io.read('x')]", "3"), r"line 3: .*sums\.py, line \d+: .*buffers\.py"),
         ("from overlayccl_core.strategies import tp_mlp\n" + USE, "the only import is"),
     ],
 )
@@ -204,10 +198,10 @@ def test_what_is_wrong_with_a_way_is_said_with_its_place(source: str, said: str)
 @pytest.mark.parametrize(
     ("ways", "said"),
     [
-        ("ways=((sums, _no),)", "ways must be a tuple of pairs"),
-        ("ways=((gathers, tried),)", "ways must be a tuple of pairs"),
-        ("ways=(sums, tried)", "ways must be a tuple of pairs"),
-        ("ways=((sums, tried), (sums, tried))", "coalesced is offered as a way"),
+        ("ways=((sums, _no),)", "ways must .*of pairs"),
+        ("ways=((gathers, tried),)", "ways must .*of pairs"),
+        ("ways=(sums, tried)", "ways must .*of pairs"),
+        ("ways=((sums, tried), (sums, tried))", "coalesced .*another name"),
     ],
 )
 def test_a_library_with_ways_that_are_not_there_is_refused(ways: str, said: str) -> None:
@@ -219,11 +213,11 @@ def test_ways_that_are_made_of_each_other_in_a_circle_are_refused(own: Path) -> 
     """The package's gathers are made of exchanges."""
     turned = "def _turned(x, p, way):\n    return way(x, p)\n\n\nDERIVED = ((gathers, _turned),)\n"
     own.with_name("exchanges.py").write_text(f"{IMPORT.replace('sums', 'gathers')}\n\n{turned}")
-    with pytest.raises(Rejected, match="made of each other in a circle: exchanges -> gathers -> exchanges"):
+    with pytest.raises(Rejected, match=r"made of .*: exchanges -> gathers ->"):
         read_library(catalog.library_source("uniform_a2a"))
 
 
 def test_ways_that_import_each_other_in_a_circle_are_refused(own: Path) -> None:
     own.write_text(IMPORT)
-    with pytest.raises(Rejected, match="in a circle: sums -> sums"):
+    with pytest.raises(Rejected, match="circle: sums -> sums"):
         trace_source(IMPORT + USE, "tried", exchange(4, {"x": (8,)}, {"y": (8,)}))

@@ -55,7 +55,7 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"heldout_seed": "x"}, ("heldout_seed", "integer")),
         ({"heldout_seed": 1}, ("heldout_seed must", "probe.mixed_seed")),
         ({"preset": "smok"}, ("preset", "did you mean 'smoke'")),
-        ({"problems": []}, ("problems",)),
+        ({"problems": []}, ("problems: must", "got []")),
         ({"cases": {"grad_arr": [{"sizes": [4]}]}}, ("cases: ", "'grad_arr'", "'grad_ar'")),
         ({"cases": {"grad_ar": []}}, ("cases.grad_ar: must", "got []")),
         ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: must", "got {}")),

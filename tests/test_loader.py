@@ -39,11 +39,9 @@ def test_a_near_name_is_suggested() -> None:
 
 
 def test_unknown_folders_and_data_files_are_named() -> None:
-    with pytest.raises(ValueError, match="no folder overlayccl_core/nowhere"):
+    with pytest.raises(ValueError, match=r"folder .*/nowhere"):
         loader.names("nowhere")
-    with pytest.raises(
-        ValueError, match=r"no file nowhere\.json in overlayccl_core or in a folder that OVER"
-    ):
+    with pytest.raises(ValueError, match=r"no file nowhere\.json"):
         loader.data("nowhere.json")
     assert loader.data("program/program.schema.json").startswith("{")
 
@@ -93,7 +91,7 @@ def test_a_folder_beside_a_file_hides_it_only_among_backends(mine: Path) -> None
 def test_a_part_of_a_backend_is_loaded_apart(mine: Path) -> None:
     assert loader.load("backends", "odd", "printed").NAME == "printed"
     assert loader.path("backends", "torchdist", "deployed").name == "deployed.py"
-    with pytest.raises(ValueError, match=r"backends/odd has no printer\.py: it needs one"):
+    with pytest.raises(ValueError, match=r"odd has no printer\.py"):
         loader.load("backends", "odd", "printer")
 
 
@@ -105,7 +103,7 @@ def test_data_may_be_in_a_folder_of_ones_own(mine: Path) -> None:
 
 def test_a_folder_of_plug_ins_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(loader.VARIABLE, "/nowhere")
-    with pytest.raises(NotADirectoryError, match="OVERLAYCCL_PLUGINS: there is no folder /nowhere"):
+    with pytest.raises(NotADirectoryError, match=r"OVERLAYCCL_PLUGINS: .*/nowhere"):
         loader.names("problems")
 
 
@@ -131,9 +129,7 @@ def test_a_plug_in_that_is_half_written_is_told_what_it_lacks(
     file = tmp_path / "backends" / "half" / "backend.py"
     file.write_text("REQUIRES = ()\n")
     monkeypatch.setenv(loader.VARIABLE, str(tmp_path))
-    with pytest.raises(
-        ValueError, match=rf"^{file} does not define .*refuses.*: Backend in .*backends\.backend"
-    ):
+    with pytest.raises(ValueError, match=rf"^{file} .*refuses.*backends\.backend"):
         loader.plug_in(Backend, "backends", "half")
 
 

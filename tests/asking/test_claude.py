@@ -248,7 +248,7 @@ def test_where_nothing_came_nothing_is_known(rig: Rig, bad: Play) -> None:
 def test_signs_of_life_do_not_lengthen_the_time_of_a_request(rig: Rig) -> None:
     began = time.monotonic()
     error = failed(rig, api.slow, request_seconds=0.3)
-    assert error.outcome is ReplyOutcome.LOST and "the time of the request is over" in str(error)
+    assert error.outcome is ReplyOutcome.LOST and "the request is over" in str(error)
     assert time.monotonic() - began < api.SLOW_S
 
 
@@ -310,7 +310,7 @@ def test_without_a_key_it_says_how_to_set_one_and_how_to_go_on(
     ],
 )
 def test_the_key_goes_in_clear_to_this_machine_alone(rig: Rig, place: str) -> None:
-    with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must be https"):
+    with pytest.raises(ValueError, match="ANTHROPIC_BASE_URL must"):
         rig.claude(place).check()
 
 

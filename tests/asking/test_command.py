@@ -54,9 +54,8 @@ def test_a_program_may_say_more_than_a_text() -> None:
 def test_a_program_may_import_what_lies_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jobs of a run may not: what tells them so is not handed on."""
     monkeypatch.setenv(SAFE_PATH, "1")
-    assert (
-        python("import sys; print(sys.flags.safe_path)").answer(request(), purpose="sketch").text == "False"
-    )
+    answer = python("import sys; print(sys.flags.safe_path)").answer(request(), purpose="sketch")
+    assert answer.text == "False"
 
 
 def test_a_script_may_say_that_it_is_one() -> None:
@@ -75,8 +74,8 @@ def test_what_is_no_object_of_these_fields_is_the_text(text: str) -> None:
     ("said", "message"),
     [
         ('{"text": 5}', "text: "),
-        ('{"tool_calls": [{"name": "probe"}]}', "tool_calls.0.input: must be there"),
-        ('{"usage": {"input": -1}}', "usage.input: must be greater than or equal to 0"),
+        ('{"tool_calls": [{"name": "probe"}]}', "tool_calls.0.input: must"),
+        ('{"usage": {"input": -1}}', "usage.input: must"),
         ('{"made_by": "me"}', "made_by: "),
         ('{"tool_calls": [{"name": "a", "input": {"x": NaN}}]}', ""),
         ('{"tool_calls": [{"name": "a", "input": {"x": ' + "[" * 100 + "]" * 100 + "}}]}", "50 levels"),
@@ -97,16 +96,12 @@ def test_what_is_no_unicode_is_refused_and_what_cannot_be_written_is_escaped() -
 def test_a_program_that_is_not_there_ends_all(tmp_path: Path) -> None:
     for word in ("no-such-program", str(tmp_path), ""):
         error = failed(Command((word,), 5.0))
-        assert (
-            error.final
-            and error.outcome is ReplyOutcome.FAILED
-            and "name a program that is there" in str(error)
-        )
+        assert error.final and error.outcome is ReplyOutcome.FAILED and "name a program" in str(error)
 
 
 def test_a_program_that_fails_is_quoted() -> None:
     error = failed(python("import sys; print('half'); sys.exit('no such sketch\\nbecause of this')"))
-    assert "ends with 1 (because of this)" in str(error) and not error.final
+    assert "with 1 (because of this)" in str(error) and not error.final
 
 
 def test_a_program_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:

@@ -41,10 +41,10 @@ def test_equal_records_are_equal_files(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"format": "overlayccl call 0"}, "format must be"),
-        ({"digest": "0" * 64}, "digests are not those of its request"),
-        ({"request": {}}, "digests are not those of its request"),
+        ({"digest": "0" * 64}, "digests are not those"),
+        ({"request": {}}, "digests are not those"),
         ({"outcome": "lost"}, "do not go together"),
-        ({"usd": -1.0}, "usd must be a number from 0 on"),
+        ({"usd": -1.0}, "usd must be a number"),
         ({"outcome": "perfect"}, "outcome"),
         ({"answer": {"text": 5}}, "answer.text"),
         ({"usd": "free"}, "usd"),
@@ -70,7 +70,7 @@ def test_a_record_under_another_name_answers_nothing(tmp_path: Path) -> None:
     file, _ = record(tmp_path)
     other = "0" * 64
     file.rename(file.with_name(f"{other}.json"))
-    with pytest.raises(ValueError, match="is the record of another request"):
+    with pytest.raises(ValueError, match="of another request"):
         Records(file.parent).find(other)
 
 

@@ -69,6 +69,6 @@ def test_a_call_without_an_answer_is_not_replayed(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     folder = recorded(tmp_path, (request(), YES))
     (folder / "notes.json").write_text('{"text": "mine"}')
-    with pytest.raises(NoAnswer, match=r"notes\.json is no record of a call") as error:
+    with pytest.raises(NoAnswer, match=r"notes\.json is no record") as error:
         Replay(folder).answer(request(), purpose="sketch")
     assert error.value.final and error.value.outcome is ReplyOutcome.DAMAGED

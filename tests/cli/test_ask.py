@@ -30,7 +30,7 @@ def test_a_dry_run_shows_the_question_and_its_price_and_sends_nothing(call: Call
     assert done.code == 0 and not done.err
     for told in ("# The Problem: uniform_a2a at", "all_reduce(x", "Name 5 strategies"):
         assert told in done.out, told
-    assert "Nothing was sent." in done.words and "whoever answers has its own price" in done.words
+    assert "Nothing was sent." in done.words and "its own price" in done.words
     assert not asking.exists()
 
 
@@ -50,7 +50,7 @@ def test_an_answer_is_printed_and_kept_where_the_search_looks_for_it(
     done = call("ask", "--problem", "uniform_a2a", "--search", "marked")
     assert done.code == 0 and asking.exists()
     assert '"name": "bruck"' in done.out
-    assert "Answered by sketches: its price is not known here." in done.words
+    assert "Answered by sketches" in done.words and "price is not known" in done.words
     [kept] = root.glob(f"results/local/problems/uniform_a2a/search/marked/{FOLDER}/*.json")
     assert json.loads(kept.read_text())["answer"]["made_by"] == "scripted"
     asking.unlink()
@@ -76,7 +76,7 @@ def test_in_an_unpacked_archive_no_program_runs_that_was_not_typed(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--problem", "grad_ar", "--search", "offline"), "search offline asks nobody (offline)"),
+        (("--problem", "grad_ar", "--search", "offline"), "offline asks nobody"),
         (("--problem", "grad_arr"), "did you mean 'grad_ar'?"),
         (("--problem", "grad_ar", "--search", "cloude"), "no search 'cloude': "),
     ],

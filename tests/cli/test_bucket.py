@@ -39,13 +39,13 @@ def test_bucket_keeps_what_torch_does_where_the_difference_is_within_the_error(
     assert answer["advice"] == "DistributedDataParallel(model)" and ddp["name"] == "DDP's default"
     assert answer["best"]["high_us"] > ddp["low_us"] and answer["model_error"] > 0 and not answer["left_out"]
     said = call("bucket", *options).words
-    assert "Advice: keep DDP as it comes, DistributedDataParallel(model). " in said
+    assert "keep DDP as it comes" in said
 
 
 def test_bucket_names_tensors_without_elements(call: Call, root: Path) -> None:
     (root / "none.txt").write_text("w 64x64\nnone (0, 8)\nscale ()\n")
     done = call("bucket", "--sizes", f"{root}/none.txt", "--backward-ms", "9")
-    assert "2 gradients" in done.words and "Left out, as they have no elements: none." in done.words
+    assert "2 gradients" in done.words and "no elements: none." in done.words
 
 
 def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives_it(
@@ -54,7 +54,7 @@ def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives
     (root / "small.txt").write_text("".join(f"t{i} 64x64\n" for i in range(20)))
     done = call("bucket", "--sizes", f"{root}/small.txt")
     assert "Advice: none." in done.words
-    assert "sees no computation" in done.words and "one buffer is its answer." in done.words
+    assert "sees no computation" in done.words and "one buffer is its answer" in done.words
     answer = json.loads(call("bucket", "--sizes", f"{root}/small.txt", "--json").out)
     assert [len(b["tensors"]) for b in answer["best"]["buckets"]] == [20]
 
@@ -62,8 +62,8 @@ def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives
 def test_bucket_says_where_one_buffer_is_not_the_answer(call: Call, root: Path) -> None:
     (root / "large.txt").write_text("a 16MiB\nb 16MiB\n")
     done = call("bucket", "--sizes", f"{root}/large.txt")
-    assert "but for tensors so large that packing them costs more" in done.words
-    assert "prices of larger buckets (the largest is 16MiB) are extrapolated" in done.words
+    assert "packing them costs more" in done.words
+    assert "(the largest is 16MiB)" in done.words
 
 
 def test_bucket_in_json_has_no_rule_that_ends_earlier_than_the_best(call: Call, root: Path) -> None:
@@ -90,12 +90,9 @@ def test_bucket_takes_measured_ready_times(call: Call, root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--sizes", "nowhere.csv"), "there is no such file; accepted are"),
-        (
-            ("--sizes", "{root}/sizes.txt", "--ready", "{root}/sizes.txt"),
-            "embedding: ready_ms must be a time",
-        ),
-        (("--sizes", "{root}/sizes.txt", "--backward-ms", "-3"), "must take a time above 0 (got -3 ms)"),
+        (("--sizes", "nowhere.csv"), "no such file; accepted"),
+        (("--sizes", "{root}/sizes.txt", "--ready", "{root}/sizes.txt"), "embedding: ready_ms must"),
+        (("--sizes", "{root}/sizes.txt", "--backward-ms", "-3"), "above 0 (got -3 ms)"),
         (("--sizes", "{root}/sizes.txt", "--backward-ms", "nan"), "must take a time above 0"),
     ],
 )

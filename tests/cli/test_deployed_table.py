@@ -47,8 +47,8 @@ def test_a_model_begins_with_its_warnings_then_what_is_deployed_then_every_way()
         beside(8, "deployed", 1.2, 1.1, 1.3, ran_as="hand_bundled"),
     )
     text = printed(model_parts([told]))
-    order = ["nano", "Use best known way at M = 1, which needs no search"]
-    order += ["Chosen: the batch whole (M = 1)", "x step", "M: into how many"]
+    order = ["nano", "Use best known way"]
+    order += ["Chosen: the batch whole", "x step", "M: into how many"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     (best, mine), (other, developer) = lines(text, "1"), lines(text, "8")
     assert best == "1 best known way: in its place <-, 90 12.0 0.90 (0.85..0.95) slower"
@@ -110,12 +110,12 @@ def test_a_faster_best_other_is_said_before_the_table() -> None:
     text = cases(
         {"gain": 0.9, "gain_low": 0.85, "gain_high": 0.95, "instead": "hand_bundled", "use": "known"}
     )
-    assert text.index("use hand bundled, which needs no search") < text.index("tp_mlp: deployed")
+    assert text.index("use hand bundled") < text.index("tp_mlp: deployed")
 
 
 def test_disturbed_launches_are_said_once_before_the_table() -> None:
     text = cases({"disturbed": True}, {"disturbed": True, "direction": "backward"})
-    assert text.count("Disturbed: others took CPU time") == 1
+    assert text.count("Disturbed: others took") == 1
     assert text.index("tp_mlp: Disturbed") < text.index("tp_mlp: deployed")
 
 

@@ -72,11 +72,8 @@ def test_this_machine_costs_nothing_and_compiles_nothing(call: Call) -> None:
     assert done.code == 0 and done.err == ""
     assert done.words.startswith("local: 1 node, 4 ranks")
     assert row(done, "train")[1] == "5" and row(done, "bench")[1] == "9"
-    assert (
-        "USD" not in done.out
-        and "No money is told: config/prices.yaml has no price of this host." in done.words
-    )
-    assert "compiling: nothing is counted, as nothing is published of this host." in done.words
+    assert "USD" not in done.out and "no price of this host" in done.words
+    assert "compiling: nothing" in done.words
     assert row(done, "nano-dp")[:3] == ["nano-dp", "1", "918,656"]
 
 
@@ -91,8 +88,8 @@ def test_a_cluster_is_estimated_by_its_profile_though_its_backend_cannot_be_impo
     done = call("--profile", "trn1")
     assert done.code == 0, done.err
     assert done.words.startswith("trn1: 7 nodes of trn1.32xlarge, 224 ranks")
-    assert "USD: 21.50 an hour for each trn1.32xlarge, on demand in us-west-2 on 2026-06-25" in done.words
-    assert "published figures (OverlayCCL, published calibration of a trn1 cluster)" in done.words
+    told = ("USD: 21.50 an hour", "us-west-2 on 2026-06-25", "published calibration")
+    assert all(part in done.words for part in told)
     least, most = (float(end.replace(",", "")) for end in row(done, "together")[-1].split(".."))
     node_minutes = [float(end.replace(",", "")) for end in row(done, "together")[-2].split("..")]
     assert [least, most] == pytest.approx([21.5 * m / 60 for m in node_minutes], abs=0.6)
@@ -103,7 +100,7 @@ def test_models_without_a_training_step_are_sized(call: Call) -> None:
     done = call("--profile", "trn1", "--models", "olmoe-10b,llama-7b")
     assert done.code == 0, done.err
     assert row(done, "train")[1] == "0"
-    assert "olmoe-10b is sized, not trained: there is no training step of its workload olmoe." in done.words
+    assert "olmoe-10b is sized" in done.words and "no training step" in done.words
     assert row(done, "olmoe-10b")[2] == "11,544,332,288" and row(done, "llama-7b")[2] == "8,049,135,616"
     assert "OVER THE BUDGET" not in done.words
 
@@ -117,9 +114,8 @@ def test_a_case_over_the_memory_budget_is_marked(call: Call, root: Path) -> None
 
 def test_the_cases_of_a_run_without_models_are_held_against_the_budget(call: Call, root: Path) -> None:
     padded = "alltoallv/n224-r32-zipf-8.8MiB-bf16"  # as many rows as the busiest pair has, for all pairs
-    assert f"Of 11 Cases the developer's Program of {padded} holds most on a rank: 1,120 MiB" in (
-        call("--profile", "trn1").words
-    )
+    words = call("--profile", "trn1").words
+    assert "Of 11 Cases" in words and f"{padded} holds most" in words and " 1,120 MiB" in words
     file = root / "config/deployments/trn1.yaml"
     file.write_text(file.read_text().replace("8GiB", "1GiB"))
     over = f"OVER THE BUDGET: {padded}. A run takes another way that developers call it, and stops where none fits"
@@ -132,13 +128,13 @@ def test_a_problem_without_a_case_is_said_and_not_counted(call: Call, root: Path
     del written["presets"]["cluster"]["cases"]["layer_block_ar"]
     file.write_text(yaml.safe_dump(written))
     done = call("--deployment", "trn1", "--models", "olmoe-10b", "--problems", "layer_block_ar")
-    assert "Not counted: cases of layer_block_ar: none are configured" in done.words
+    assert "layer_block_ar: none" in done.words
 
 
 def test_a_model_whose_problems_are_not_configured_is_sized(call: Call) -> None:
     done = call("--problems", "tp_mlp", "--models", "nano,nano-dp")
     assert row(done, "train")[1] == "1"
-    assert "nano-dp is sized, not trained: `problems` lacks grad_ar." in done.words
+    assert "nano-dp is sized" in done.words and "lacks grad_ar" in done.words
 
 
 def test_an_old_price_is_told(
@@ -154,21 +150,18 @@ def test_an_old_price_is_told(
 
     monkeypatch.setattr(estimate, "date", Later)
     assert main(["--root", str(root), "estimate", "--profile", "trn1"]) == 0
-    assert "That price is 200 days old: look it up" in " ".join(capsys.readouterr().out.split())
+    assert "200 days old" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--profile", "trn9"), "profiles/trn9/profile.yaml does not exist: did you mean 'trn1'?"),
-        (("--deployment", "nowhere"), "config/deployments/nowhere.yaml does not exist"),
-        (
-            ("--deployment", "local", "--models", "llama-7b"),
-            "ranks must be a multiple of tensor x stages (got 4",
-        ),
+        (("--profile", "trn9"), "did you mean 'trn1'"),
+        (("--deployment", "nowhere"), "no deployment 'nowhere'"),
+        (("--deployment", "local", "--models", "llama-7b"), "tensor x stages (got 4"),
         (("--models", "nanno"), "no model 'nanno'"),
-        (("somewhere", "--profile", "trn1"), "TREE is a run that has its own configuration: give it alone"),
-        (("somewhere",), "somewhere: there is no such folder"),
+        (("somewhere", "--profile", "trn1"), "TREE is a run"),
+        (("somewhere",), "no such folder"),
     ],
 )
 def test_wrong_input_is_one_message(call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -181,7 +174,7 @@ def test_a_finished_run_stands_beside_what_was_expected_of_it(call: Call, tmp_pa
     tree = write_tree(tmp_path / "monday", problems=("tp_mlp",), data=False)
     done = call(str(tree))
     assert done.code == 0, done.err
-    assert "monday: what it took beside what was expected" in done.words
+    assert "monday: what it took" in done.words
     assert row(done, "selftest")[1] == "0.3"  # 20 s
     assert "compiling is not in it" in done.words and row(done, "all")[2] != "-"
     assert "No money is told" in done.words
@@ -191,5 +184,5 @@ def test_a_run_that_was_there_tells_what_light_rules_take(call: Call, root: Path
     before = call("--problems", "tp_mlp")
     write_tree(root / "results" / "local", problems=("tp_mlp",), data=False)
     after = call("--problems", "tp_mlp")
-    assert "a few seconds for each job" in before.words
-    assert "all else: what these jobs took in the last run of this tree." in after.words
+    assert "seconds for each job" in before.words
+    assert "took in the last run" in after.words

@@ -79,34 +79,22 @@ def test_a_find_is_meant_at_the_case_and_in_the_direction_of_its_own(
 
 
 def test_a_find_is_replayed_at_another_case(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        asked(
-            root,
-            "trace",
-            "found-00000001",
-            *TREE,
-            "--case-json",
-            '{"microbatches": 2, "layers": 2, "shape": [2, 2, 2]}',
-        )
-        == 0
-    )
+    two = '{"microbatches": 2, "layers": 2, "shape": [2, 2, 2]}'
+    assert asked(root, "trace", "found-00000001", *TREE, "--case-json", two) == 0
     assert "2: 2 all_reduce of 64B over 4" in capsys.readouterr().out
     one = '{"microbatches": 1, "layers": 1, "shape": [2, 2, 2]}'
     assert asked(root, "trace", "found-00000001", *TREE, "--case-json", one) == 1
-    assert "not applicable at this Case: step 1 of 1" in capsys.readouterr().err
+    assert "this Case: step 1 of 1" in capsys.readouterr().err
 
 
 def test_a_name_that_no_search_gave_has_one_message(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert asked(root, "prove", "found-0000001", *TREE) == 2
     said = capsys.readouterr().err
-    assert "none of the 3 finds of tp_mlp in" in said and "did you mean 'found-00000001'?" in said
+    assert "none of the 3 finds" in said and "'found-00000001'" in said
     assert asked(root, "prove", "found-00000001") == 2
     said = capsys.readouterr().err
-    assert "no search of tp_mlp has found anything in" in said
-    assert (
-        "Run: snakemake --profile local results/local/problems/tp_mlp/search/offline/candidates.parquet\n"
-        in said
-    )
+    assert "no search of tp_mlp" in said
+    assert "results/local/problems/tp_mlp/search/offline/candidates.parquet\n" in said
 
 
 def test_a_find_of_another_release_is_not_taken_for_itself(
@@ -117,5 +105,4 @@ def test_a_find_of_another_release_is_not_taken_for_itself(
     )
     assert asked(root, "prove", "found-00000001", *TREE) == 2
     said = capsys.readouterr().err
-    assert "found-00000001 was found by another release" in said
-    assert "candidates.parquet --force --config preset=smoke" in said
+    assert "by another release" in said and "parquet --force" in said and "preset=smoke" in said

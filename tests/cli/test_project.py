@@ -15,11 +15,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = overlayccl(folder, "init", str(folder))
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
-    assert said[0].endswith("a project of your own. These are yours to change:")
+    assert "yours to change" in said[0]
     assert [Path(line.strip()).relative_to(folder).as_posix() for line in said[1:4]] == [
         *("config/config.yaml", "config/deployments", "plugins/strategies")
     ]
-    assert "The Snakefile and rules/ go with the installed package" in said[4]
+    assert "Snakefile and rules/" in said[4]
     return folder
 
 
@@ -29,7 +29,7 @@ def test_what_a_run_would_do_is_said_for_the_tree_that_is_meant(project: Path) -
         project, "why", "results/local-2-smoke/theta.parquet", "--deployment", "local-2", *asked
     )
     assert done.returncode == 0, done.stderr
-    assert "selftest: not there: " in done.stdout and "fit: not there: theta.parquet" in done.stdout
+    assert "selftest: not there: " in done.stdout and "fit: not there: " in done.stdout
     assert "bench" not in done.stdout
     assert not (project / "results").exists()
 
@@ -58,16 +58,16 @@ def test_the_run_that_is_meant_is_the_one_that_is_planned(
 def test_what_is_wrong_with_what_is_asked_is_shown(project: Path) -> None:
     done = overlayccl(project, "why", "--config", "presett=smoke")
     assert done.returncode == 2 and not done.stdout
-    assert "presett: is no override key: did you mean 'preset'?" in done.stderr
+    assert "presett: " in done.stderr and "'preset'" in done.stderr
 
 
 def test_doctor_names_the_rules_that_are_not_the_packages(project: Path) -> None:
-    assert "not as the installed package has them" not in overlayccl(project, "doctor").stdout
+    assert "rules/train.smk" not in overlayccl(project, "doctor").stdout
     rules = project / "rules/train.smk"
     text = rules.read_text()
     rules.write_text(text + "# of another release\n")
     done = overlayccl(project, "doctor")
     rules.write_text(text)
     assert done.returncode == 0
-    assert "rules/train.smk: not as the installed package has them" in done.stdout
-    assert "`overlayccl init` in a new folder" in done.stdout
+    assert "rules/train.smk: " in done.stdout
+    assert "`overlayccl init`" in done.stdout

@@ -28,7 +28,7 @@ def test_a_find_has_its_gains_over_developer_and_over_the_known_way() -> None:
 
 def test_where_something_else_is_faster_the_answer_is_no_and_names_it() -> None:
     told = shown(deployed(1), instead(1, "ddp_25", 0.8, 0.7, 0.9))
-    assert told.startswith("nano NO: keep torch DDP (25") and told.endswith("- -")
+    assert told.startswith("nano NO: ") and "torch DDP (25" in told and told.endswith("- -")
 
 
 def test_a_known_way_that_took_the_place_is_in_the_folder() -> None:
@@ -62,6 +62,6 @@ def test_what_to_type_names_a_file_that_is_there_and_its_case(tmp_path: Path, in
     (tmp_path / "deploy/tp_mlp.py").touch()
     said = list(verdicts._script(tmp_path, cases({"in_file": in_file})))
     if in_file is None:
-        assert said == ["deploy/ has no file: keep torch's own calls."]
+        assert len(said) == 1 and "deploy/ has no file" in said[0]
     else:
         assert said[0].endswith(f"cp {tmp_path}/deploy/tp_mlp.py .") and f'connect("{CASE}")' in said[1]

@@ -34,7 +34,7 @@ def test_before_a_fit_bucket_and_score_say_what_to_run(root: Path, tmp_path: Pat
         ("score", "native", "--problem", "uniform_a2a"),
     ):
         message = one_message(overlayccl(tmp_path, *command), 2)
-        assert "Run: snakemake --profile local results/local/theta.parquet" in message
+        assert "results/local/theta.parquet" in message
 
 
 def test_a_command_that_draws_nothing_does_not_load_what_draws() -> None:
@@ -99,7 +99,7 @@ def test_trace_of_a_backward_names_its_own_known_ways(call: Call) -> None:
     backward = ("--problem", "uniform_a2a", "--direction", "backward")
     assert "read d_received" in call("trace", "simplified_transpose_of_native", *backward).words
     wrong = call("trace", "simplified_transpose_of_natve", *backward)
-    assert wrong.code == 2 and "did you mean 'simplified_transpose_of_native'" in wrong.err
+    assert wrong.code == 2 and "'simplified_transpose_of_native'" in wrong.err
     none = call("trace", "flat", "--problem", "grad_ar", "--direction", "backward")
     assert none.code == 2 and "has no backward" in none.err
 
@@ -114,9 +114,9 @@ def test_trace_prints_the_emitted_module_alone(call: Call) -> None:
     ("text", "message"),
     [
         ("{", "not readable as JSON"),
-        ("[1]", "must be a mapping of fields"),
-        ('{"sizes": [0]}', "sizes.0: must be greater than or equal to 1 (got 0)"),
-        ('{"sizes": [4], "ranks": 3}', "ranks must divide the world size"),
+        ("[1]", "must be a mapping"),
+        ('{"sizes": [0]}', "sizes.0: must"),
+        ('{"sizes": [4], "ranks": 3}', "ranks must divide"),
     ],
 )
 def test_a_case_of_json_that_is_none_gives_one_message(call: Call, text: str, message: str) -> None:
@@ -141,7 +141,7 @@ def test_score_shows_a_program_once_with_all_that_it_is(call: Call, root: Path) 
 def test_the_cheapest_known_way_is_the_developers_where_that_is_the_cheapest(call: Call) -> None:
     entry = '{"microbatches": 1, "layers": 1, "shape": [1, 1024, 1024]}'
     done = call("score", "reduce_scatter_all_gather", "--problem", "tp_mlp", "--case-json", entry)
-    assert "developer = cheapest known way: developer" in done.words, done.out
+    assert "developer = cheapest" in done.words, done.out
 
 
 def test_score_of_a_wrong_strategy_gives_the_counterexample_and_no_price(call: Call, root: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_strategy_of_the_backward_is_asked_in_that_direction(call: Call, comma
     assert done.code == 0 and "backward" in done.words, done.err
     assert "not applicable" not in done.words
     wrong = call(*named)
-    assert wrong.code == 2 and "it is one of the backward: give --direction backward" in wrong.err
+    assert wrong.code == 2 and "--direction backward" in wrong.err
 
 
 @pytest.mark.parametrize("command", ["prove", "score", "try", "trace"])
@@ -169,7 +169,7 @@ def test_a_preset_is_meant_before_and_after_the_command(
     arguments = (command, "developer", "--problem", "tp_mlp", "--case", "n4-m1-l8-64KiB-f32")
     for asked in ((*preset, *arguments), (*arguments, *preset)):
         done = call("--root", str(tmp_path), *asked)
-        assert done.code == 2 and "is configured for local with preset evidence" in done.err
+        assert done.code == 2 and "with preset evidence" in done.err
     unknown = call(*arguments, "--preset", "smok")
     assert unknown.code == 2 and "did you mean 'smoke'?" in unknown.err
 
@@ -195,23 +195,20 @@ def test_messages_name_the_tree_and_the_preset_that_were_asked_for(call: Call) -
     ):
         done = call(*arguments, *asked)
         assert done.code == 2 and message in done.err, done.err
-    assert f"Run: snakemake --profile local all {run}" in call("doctor", *asked).words
+    assert f"--profile local all {run}" in call("doctor", *asked).words
 
 
 def test_a_problem_without_cases_takes_the_fields_of_one(call: Call) -> None:
     asked = ("ring_kv", "--preset", "evidence")
     done = call("trace", "ring", "--problem", *asked)
-    assert (
-        done.code == 2
-        and "ring_kv has no Case in the configuration of local with preset evidence" in done.err
-    )
-    assert "--case-json (`overlayccl problems ring_kv` names them)" in done.err
+    assert done.code == 2 and "ring_kv has no Case" in done.err and "with preset evidence" in done.err
+    assert "--case-json" in done.err and "problems ring_kv" in done.err
     assert "none configured" in call("problems", *asked).words
 
 
 def test_explain_before_a_choice_says_what_to_run(call: Call) -> None:
     done = call("explain")
-    assert done.code == 2 and "nothing is chosen yet: run snakemake --profile local all" in done.err
+    assert done.code == 2 and "nothing is chosen yet" in done.err and "--profile local all" in done.err
 
 
 def chosen(root: Path, folder: Path) -> Path:
@@ -262,9 +259,7 @@ def test_explain_compares_the_choice_with_runner_up_and_developer(
         assert part in done.words
     assert not too_wide(done.out)
     assert "no choice for n9" in call("--root", str(tmp_path), "explain", "--case", "n9").err
-    assert (
-        "has no Problem 'uniform_a2': did you mean 'uniform_a2a'"
-        in call("--root", str(tmp_path), "explain", "--problem", "uniform_a2").err
-    )
+    wrong = call("--root", str(tmp_path), "explain", "--problem", "uniform_a2").err
+    assert "no Problem 'uniform_a2'" in wrong and "'uniform_a2a'" in wrong
     (tables / "prices.parquet").unlink()
-    assert "prices.parquet: is missing beside the choice" in call("--root", str(tmp_path), "explain").err
+    assert "parquet: is missing" in call("--root", str(tmp_path), "explain").err

@@ -155,25 +155,17 @@ def test_two_models_with_different_cases_of_one_id_are_refused_by_name(
     turned = nano.changed(name="turned", batch=2 * nano.batch, sequence=nano.sequence // 2)
     known: dict[str, Model] = {"nano": nano, "turned": turned}
     monkeypatch.setattr(models, "load", lambda name, folder: known[name])
-    wrong = (
-        "site entry of model nano with 1 microbatches and site entry of model turned with 1 microbatches are"
-        " different Cases of one id, tp_mlp/n8-r4-m1-l8-256KiB-entry-f32: change a size of one of them"
-    )
-    with pytest.raises(ValueError, match=wrong):
+    with pytest.raises(ValueError, match=r"nano.*turned.*tp_mlp/n8-r4-m1-l8-256KiB-entry-f32"):
         gathered("tp_mlp", [], ["nano", "turned"])
 
 
 def test_two_entries_whose_digests_are_equal_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Case, "told_apart", lambda case: replace(case, name=f"{case.name}-0"))
-    with pytest.raises(
-        ValueError, match="cases of grad_ar, entry 1 and cases of grad_ar, entry 2 are different"
-    ):
+    with pytest.raises(ValueError, match=r"entry 1.*entry 2.*one id"):
         gathered("grad_ar", [{"sizes": [1000, 2000]}, {"sizes": [1500, 1500]}])
 
 
 def test_an_entry_that_is_there_twice_is_named_with_the_other() -> None:
     entry = {"sizes": [1000, 2000]}
-    with pytest.raises(
-        ValueError, match=r"entry 3: grad_ar/.* is there already, as cases of grad_ar, entry 1"
-    ):
+    with pytest.raises(ValueError, match=r"entry 3: .*as .*entry 1"):
         gathered("grad_ar", [entry, {"sizes": [5]}, entry])

@@ -51,7 +51,7 @@ def test_a_model_is_replaced_by_the_sizes_of_its_parameters() -> None:
     entry = {"model": "llama", "width": 8, "hidden": 16, "layers": 1, "vocabulary": 32}
     (case,) = cases_of(_settings("grad_ar", entry), _deployment(), "grad_ar")
     assert case["sizes"][:3] == (32 * 8, 8, 3 * 8 * 8)
-    with pytest.raises(ValueError, match=r"grad_ar, entry 1: .*model llama: hidden: must be there"):
+    with pytest.raises(ValueError, match=r"entry 1: .*hidden: must"):
         cases_of(_settings("grad_ar", {"model": "llama", "width": 8}), _deployment(), "grad_ar")
 
 
@@ -60,7 +60,7 @@ def test_an_example_of_the_problem_is_sized_for_the_ranks() -> None:
     large, small = cases_of(_settings("dist_ce", *entries), _deployment(), "dist_ce")
     assert (large.ranks, large["vocabulary"], large.dtype.value) == (8, 144 * 8, "bfloat16")
     assert (small.ranks, small.groups, small["vocabulary"]) == (4, 2, 144 * 4)
-    with pytest.raises(ValueError, match=r"dist_ce, entry 1: .*example: there is no 'trian'.*train"):
+    with pytest.raises(ValueError, match=r"entry 1.*'trian'.*train"):
         cases_of(_settings("dist_ce", {"example": "trian"}), _deployment(), "dist_ce")
 
 
@@ -77,7 +77,7 @@ def test_every_problem_has_a_case_of_one_graph_at_each_size_of_the_cluster(name:
 def test_only_entries_that_say_so_take_a_model() -> None:
     assert workload_named("grad_ar", {"model": "llama"}) == "llama"
     assert workload_named("grad_ar", {"sizes": [3]}) is None
-    with pytest.raises(ValueError, match=r"tp_mlp, entry 1: .*model: there is no such field"):
+    with pytest.raises(ValueError, match=r"entry 1.*model: .*such"):
         cases_of(_settings("tp_mlp", {**TP, "model": "llama"}), _deployment(), "tp_mlp")
 
 
@@ -93,31 +93,31 @@ def test_groups_know_how_many_of_their_ranks_share_a_node(ranks: int, strided: b
 
 
 def test_a_world_size_that_does_not_divide_is_refused_with_those_that_do() -> None:
-    with pytest.raises(ValueError, match="divide the world size \\(got 3 and 8\\): choose among 2, 4, 8"):
+    with pytest.raises(ValueError, match=r"got 3 and 8.*2, 4, 8"):
         cases_of(_settings("tp_mlp", {**TP, "ranks": 3}), _deployment(), "tp_mlp")
 
 
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        ({"ranks": 1}, r"ranks: must be .* 2 \(got 1\): N of the Problem"),
-        ({"ranks": True}, r"ranks: must be a valid integer \(got True\)"),
-        ({"strided": "yes"}, r"strided: must be a valid boolean \(got 'yes'\): true if"),
-        ({"dtype": "float8"}, r"dtype: must be .*'float32'.* \(got 'float8'\): of the elements"),
+        ({"ranks": 1}, r"ranks: .* 2 \(got 1\)"),
+        ({"ranks": True}, "ranks: .*integer.*True"),
+        ({"strided": "yes"}, "strided: .*bool.*'yes'"),
+        ({"dtype": "float8"}, "dtype:.*'float32'.*'float8'"),
     ],
 )
 def test_a_field_that_every_problem_has_is_checked_too(field: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"cases of tp_mlp, entry 1: {message}"):
+    with pytest.raises(ValueError, match=f"tp_mlp, entry 1: {message}"):
         cases_of(_settings("tp_mlp", {**TP, **field}), _deployment(), "tp_mlp")
 
 
 def test_two_entries_of_one_case_are_refused() -> None:
-    with pytest.raises(ValueError, match="entry 2: tp_mlp/n8-m2-l2-128B-f32 is there already"):
+    with pytest.raises(ValueError, match=r"entry 2: tp_mlp.*already"):
         cases_of(_settings("tp_mlp", TP, TP), _deployment(), "tp_mlp")
 
 
 def test_an_unknown_problem_is_named_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"tp_mpl.*did you mean 'tp_mlp'"):
+    with pytest.raises(ValueError, match=r"tp_mpl.*'tp_mlp'"):
         cases_of(_settings("tp_mlp", TP), _deployment(), "tp_mpl")
     with pytest.raises(ValueError, match="none are configured"):
         cases_of(_settings("tp_mlp", TP), _deployment(), "grad_ar")
@@ -138,6 +138,6 @@ def test_a_row_whose_id_belongs_to_another_case_is_refused() -> None:
 
 
 def test_a_model_that_cannot_be_spread_over_the_ranks_is_refused_before_anything_runs() -> None:
-    with pytest.raises(ValueError, match=r"model nano: ranks must divide heads .*got 3 and 8"):
+    with pytest.raises(ValueError, match=r"nano: .*heads .*3 and 8"):
         cases_of_model(models.load("nano"), _deployment(3, 3), 2)
     assert set(cases_of_model(models.load("nano-dp"), _deployment(3, 3), 2)) == {"gradients"}

@@ -19,9 +19,7 @@ def test_no_character_is_cut_in_two(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_is_named_with_the_place(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     (tmp_path / "b.gz").write_bytes(b"ok\x1f\x8b\x08")
-    with pytest.raises(
-        ValueError, match=r"corpus: .*b\.gz is no text of UTF-8 \(at byte 3\): convert it, or"
-    ) as error:
+    with pytest.raises(ValueError, match=r"b\.gz .*at byte 3") as error:
         corpus.read(tmp_path)
     assert "\n" not in str(error.value)
 

@@ -48,45 +48,32 @@ def test_the_deployment_of_this_machine_is_valid() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ("ranks_per_node: 4", "ranks_per_nod: 4"),
-            "ranks_per_nod: there is no such field: did you mean 'ranks_per_node'",
-        ),
-        (("ranks: 8", "ranks: eight"), "ranks: must be a valid integer (got 'eight'): world size"),
-        (("ranks: 8", "ranks: 1"), "ranks: must be greater than or equal to 2 (got 1)"),
-        (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node must divide ranks (got 3 and 8)"),
-        (("1.5GiB", "plenty"), "(got 'plenty'): bytes that the values of one Program may hold"),
-        (
-            ("1.5GiB", "0"),
-            "memory_budget: must be a size such as 64KiB, 1.5MiB or a whole number of bytes (got 0)",
-        ),
-        (("backend: torchdist\n", ""), "backend: must be there: folder in backends/"),
-        (
-            ("backend: torchdist", "backend: torchdst"),
-            "backend: there is no 'torchdst' in overlayccl_core/ba",
-        ),
-        (("library: gloo\n", ""), "library: must be there: the collective library"),
+        (("ranks_per_node: 4", "ranks_per_nod: 4"), "ranks_per_nod:.*'ranks_per_node'"),
+        (("ranks: 8", "ranks: eight"), "ranks: .*'eight'"),
+        (("ranks: 8", "ranks: 1"), "ranks: .* 2 .*got 1"),
+        (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node .*3 and 8"),
+        (("1.5GiB", "plenty"), "memory_budget: .*'plenty'"),
+        (("1.5GiB", "0"), "memory_budget: .*got 0"),
+        (("backend: torchdist\n", ""), "backend: must be there"),
+        (("backend: torchdist", "backend: torchdst"), "backend: .*'torchdst'"),
+        (("library: gloo\n", ""), "library: must be there"),
         (("ranks: 8", "ranks: [8"), "not readable as YAML"),
-        (("ranks: 8", "tiers: [{name: node, ranks: 3}, {name: net, ranks: 8}]\nranks: 8"), "got [3, 8]"),
-        (("ranks: 8", "tiers: [{name: node, ranks: 4}]\nranks: 8"), "the last hold all 8 ranks"),
-        (
-            ("ranks: 8", "tiers: [{name: a, ranks: 4}, {name: a, ranks: 8}]\nranks: 8"),
-            "tiers: names must differ",
-        ),
+        (("ranks: 8", "tiers: [{name: node, ranks: 3}, {name: net, ranks: 8}]\nranks: 8"), r"got \[3, 8\]"),
+        (("ranks: 8", "tiers: [{name: node, ranks: 4}]\nranks: 8"), r"all 8 ranks.*\[4\]"),
+        (("ranks: 8", "tiers: [{name: a, ranks: 4}, {name: a, ranks: 8}]\nranks: 8"), "names must differ"),
     ],
 )
 def test_a_wrong_file_gives_one_message_with_file_and_field(
     tmp_path: Path, change: tuple[str, str], message: str
 ) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=message) as error:
         load(written(tmp_path, GOOD.replace(*change)))
-    assert message in str(error.value)
     assert str(error.value).startswith(str(tmp_path / "mine.yaml"))
 
 
 def test_an_unknown_deployment_is_refused_with_those_there_are(tmp_path: Path) -> None:
     written(tmp_path, GOOD)
-    with pytest.raises(ValueError, match=r"no deployment 'other'.*there are: mine"):
+    with pytest.raises(ValueError, match=r"'other'.*there are: mine"):
         load(tmp_path / "other.yaml")
 
 
@@ -115,29 +102,19 @@ def test_a_file_has_the_fields_of_the_one_that_it_inherits_from_but_for_its_own(
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (
-            {"mine": "inherits: larg\nranks: 4"},
-            "mine.yaml: inherits: there is no 'larg' in {}: did you mean 'large'?",
-        ),
-        ({"mine": "inherits: [large]"}, "mine.yaml: inherits: there is no ['large']"),
-        ({"mine": "inherits: mine"}, "mine.yaml: inherits: mine -> mine is a circle: one of them must give"),
-        ({"mine": "inherits: b", "b": "inherits: mine"}, "inherits: mine -> b -> mine is a circle"),
-        (
-            {"mine": "inherits: large\nrank: 4"},
-            "mine.yaml: rank: there is no such field: did you mean 'ranks'?",
-        ),
-        (
-            {"mine": "inherits: b", "b": "inherits: large\nranks: 6"},
-            "b.yaml: ranks_per_node must divide ranks",
-        ),
+        ({"mine": "inherits: larg\nranks: 4"}, "mine.yaml:.*inherits:.*'larg'.*'large'"),
+        ({"mine": "inherits: [large]"}, r"inherits: .*\['large'\]"),
+        ({"mine": "inherits: mine"}, "inherits: mine -> mine"),
+        ({"mine": "inherits: b", "b": "inherits: mine"}, "mine -> b -> mine"),
+        ({"mine": "inherits: large\nrank: 4"}, "mine.yaml: rank.*'ranks'"),
+        ({"mine": "inherits: b", "b": "inherits: large\nranks: 6"}, "b.yaml: ranks_per_node"),
     ],
 )
 def test_wrong_inheriting_is_refused_with_the_file_that_is_to_blame(
     tmp_path: Path, files: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=message):
         load(named(tmp_path, large=GOOD, **files) / "mine.yaml")
-    assert message.format(tmp_path) in str(error.value)
 
 
 def test_an_editor_takes_files_that_inherit() -> None:

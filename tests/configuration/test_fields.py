@@ -56,53 +56,49 @@ def test_what_is_read_has_its_types_and_survives_its_own_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "parts"),
     [
-        ({"second": 3}, "second: there is no such field: did you mean 'seconds'?"),
-        ({"name": "other"}, "name: there is no such field: choose among way, seconds, counts"),
-        ({"held_bytes": 3}, "held_bytes: there is no such field: "),
-        ({"way": "nowhere"}, "way: must be 'near' or 'far' (got 'nowhere'): where to"),
-        ({"seconds": "3"}, "seconds: must be a valid number (got '3'): how long"),
-        ({"seconds": True}, "seconds: must be a valid number (got True): how long"),
-        ({"seconds": 0}, "seconds: must be greater than 0 (got 0): how long"),
-        ({"seconds": float("inf")}, "seconds: must be a finite number"),
-        ({"counts": []}, "counts: must have at least 1 entry (got [])"),
-        ({"counts": [2, "4"]}, "counts.1: must be a valid integer (got '4'): how many"),
-        ({"counts": [True]}, "counts.0: must be a valid integer (got True): how many"),
-        ({"on": 1}, "on: must be a valid boolean (got 1): whether"),
-        (
-            {"held": "2 kilobytes"},
-            "held: must be a size such as 64KiB, 1.5MiB or a whole number of bytes (got",
-        ),
-        ({"inner": {"nodes": 1}}, "inner.ranks: must be there: ranks of it"),
-        ({"inner": {"nodes": 1, "rank": 2}}, "inner.rank: there is no such field: did you mean 'ranks'?"),
-        ({"inner": 3}, "inner: must be an object (got 3): both of it"),
-        (
-            {"others": {"x": {"nodes": 0, "ranks": 1}}},
-            "others.x.nodes: must be greater than or equal to 1 (got 0): n",
-        ),
+        ({"second": 3}, ("second: ", "no such field", "'seconds'")),
+        ({"name": "other"}, ("name: ", "no such field", "among way, seconds")),
+        ({"held_bytes": 3}, ("held_bytes: ", "no such field")),
+        ({"way": "nowhere"}, ("way: ", "'near' or 'far'", "got 'nowhere'", "where to")),
+        ({"seconds": "3"}, ("seconds: ", "number", "got '3'", "how long")),
+        ({"seconds": True}, ("seconds: ", "number", "got True", "how long")),
+        ({"seconds": 0}, ("seconds: ", "greater than 0", "got 0", "how long")),
+        ({"seconds": float("inf")}, ("seconds: ", "finite")),
+        ({"counts": []}, ("counts: ", "at least 1 entry", "got []")),
+        ({"counts": [2, "4"]}, ("counts.1: ", "integer", "got '4'", "how many")),
+        ({"counts": [True]}, ("counts.0: ", "integer", "got True", "how many")),
+        ({"on": 1}, ("on: ", "boolean", "got 1", "whether")),
+        ({"held": "2 kilobytes"}, ("held: ", "a size such as 64KiB", "got '2 kilobytes'")),
+        ({"inner": {"nodes": 1}}, ("inner.ranks: ", "must be there", "ranks of it")),
+        ({"inner": {"nodes": 1, "rank": 2}}, ("inner.rank: ", "no such field", "'ranks'")),
+        ({"inner": 3}, ("inner: ", "object", "got 3", "both of it")),
+        ({"others": {"x": {"nodes": 0, "ranks": 1}}}, ("others.x.nodes: ", "to 1 (got 0)", "nodes of it")),
     ],
 )
-def test_a_mistake_is_one_line_with_field_rule_value_and_mend(changes: dict[str, Any], message: str) -> None:
+def test_a_mistake_is_one_line_with_field_rule_value_and_mend(
+    changes: dict[str, Any], parts: tuple[str, ...]
+) -> None:
     with pytest.raises(ValueError) as error:
         outer(**changes)
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)
+    said = str(error.value)
+    assert said.startswith(parts[0]) and all(part in said for part in parts) and "\n" not in said
 
 
 def test_a_file_that_holds_no_fields_is_named(tmp_path: Path) -> None:
     path = tmp_path / "some.yaml"
     path.write_text("just words")
-    with pytest.raises(ValueError, match=r"some\.yaml: must be a mapping of fields \(got 'just words'\)"):
+    with pytest.raises(ValueError, match=r"some\.yaml: .*'just words'"):
         read("thing", path, Outer, name="some")
 
 
 def test_of_a_part_any_field_may_be_left_out_and_none_may_be_wrong() -> None:
     part = partial("Part", Outer, only=("inner", "others", "seconds"))
     assert part.from_data({}).model_fields_set == set()
-    with pytest.raises(ValueError, match="seconds: must be greater than 0"):
+    with pytest.raises(ValueError, match=r"seconds: .*greater than 0"):
         part.from_data({"seconds": 0})
-    with pytest.raises(ValueError, match="counts: there is no such field"):
+    with pytest.raises(ValueError, match=r"counts: .*no such field"):
         part.from_data({"counts": [1]})
 
 

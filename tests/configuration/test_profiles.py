@@ -47,29 +47,23 @@ def test_both_ways_of_writing_it_are_read(text: str, found: dict[str, str], tmp_
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "config: deployment=a\n",
-            "config: must be a list of key=value, such as [deployment=local] (got 'depl",
-        ),
-        ("config: [deployment]\n", "config: must be a list of key=value"),
-        ("- config\n", "must be a mapping of Snakemake's options (got list)"),
-        ("default-resources: 3\n", "default-resources: must be a mapping"),
+        ("config: deployment=a\n", "config: .*'deployment=a'"),
+        ("config: [deployment]\n", r"config: .*\['deployment'\]"),
+        ("- config\n", "mapping .*got list"),
+        ("default-resources: 3\n", "default-resources: must"),
         ("cores: [\n", "not readable as YAML"),
-        ("cores: 1\ncores: 2\n", "line 2: cores stands in line 1, too"),
+        ("cores: 1\ncores: 2\n", "line 2: cores .*line 1"),
     ],
 )
 def test_a_wrong_profile_is_one_line_with_the_file(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / FOLDER / "mine" / "profile.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=message) as error:
         load("mine", tmp_path)
-    assert str(error.value).startswith(f"{file}: ") and message in str(error.value)
-    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{file}: ") and "\n" not in str(error.value)
 
 
 def test_a_profile_that_is_not_there_is_named_with_the_nearest() -> None:
-    with pytest.raises(
-        ValueError, match=r"no profile 'locl': .*locl/profile\.yaml does not exist: did you mean 'local'"
-    ):
+    with pytest.raises(ValueError, match=r"'locl'.*'local'"):
         load("locl", ROOT)

@@ -24,9 +24,7 @@ def test_the_default_search_is_there_and_survives_its_own_text() -> None:
 
 
 def test_an_unknown_search_names_those_there_are() -> None:
-    with pytest.raises(
-        ValueError, match=r"no search 'wide': .*wide\.yaml does not exist; there are: .*offline"
-    ):
+    with pytest.raises(ValueError, match=r"no search 'wide'.*offline"):
         load("wide", FOLDER)
 
 
@@ -55,10 +53,10 @@ def test_every_variant_here_is_one_of_every_search_that_asks(name: str, variant:
 @pytest.mark.parametrize(
     ("variant", "text", "message"),
     [
-        ("loud", None, r"no variant 'loud': .*loud\.yaml does not exist; there are: "),
-        ("loud", "", r"loud\.yaml: has no fields: give some of a search's"),
-        ("loud", "polished: true", "polished: there is no such field"),
-        ("alone", "polish: false", "polish: there is no such field"),  # the rules have none
+        ("loud", None, "no variant 'loud'"),
+        ("loud", "", r"loud\.yaml: .*no fields"),
+        ("loud", "polished: true", "polished: .*such field"),
+        ("alone", "polish: false", "polish: .*such field"),  # the rules have none
     ],
 )
 def test_what_is_no_variant_is_refused(tmp_path: Path, variant: str, text: str | None, message: str) -> None:
@@ -72,7 +70,7 @@ def test_what_is_no_variant_is_refused(tmp_path: Path, variant: str, text: str |
 
 @pytest.mark.parametrize("name", ["offline@", "offline@-1", "offline@1@2", "offline@x"])
 def test_what_is_no_seed_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"search '{name}': after @ stands a seed, a whole number from 0 on"):
+    with pytest.raises(ValueError, match=f"'{name}': .*seed"):
         load(name, FOLDER)
 
 
@@ -88,27 +86,21 @@ def test_every_search_here_can_be_read(name: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"elites_a_round": 0},
-            r"mine\.yaml: elites_a_round: must be greater than or equal to 1 \(got 0\): how many",
-        ),
-        ({"proposer": "oracle"}, r"mine\.yaml: proposer: there is no 'oracle' in .*There are: .*offline"),
-        ({"proxy": {"nodes": 5}}, r"mine\.yaml: proxy\.ranks: must be there"),
-        ({"depth": 3}, r"mine\.yaml: depth: there is no such field: choose among proposer, "),
-        ({"programms": 3}, r"mine\.yaml: programms: there is no such field: did you mean 'programs'"),
-        (
-            {"proxy": {"nodes": 5, "ranks": 8, "rank": 3}},
-            r"proxy\.rank: there is no such field: did you mean 'ranks'",
-        ),
-        ({"seed": None}, r"mine\.yaml: seed: must be there: of the draw of random Programs"),
-        ({"begin": "nothing"}, r"mine\.yaml: begin: .*'library' or 'developer'"),
+        ({"elites_a_round": 0}, "elites_a_round: .*got 0"),
+        ({"proposer": "oracle"}, "proposer:.*'oracle'.*offline"),
+        ({"proxy": {"nodes": 5}}, r"proxy\.ranks: must"),
+        ({"depth": 3}, "depth: .*among proposer"),
+        ({"programms": 3}, "programms: .*'programs'"),
+        ({"proxy": {"nodes": 5, "ranks": 8, "rank": 3}}, r"proxy\.rank: .*'ranks'"),
+        ({"seed": None}, "seed: must be there"),
+        ({"begin": "nothing"}, "begin: .*or 'developer'"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file_and_field(
     tmp_path: Path, fields: dict[str, object], message: str
 ) -> None:
     changed(tmp_path, **fields)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"mine\.yaml: {message}"):
         load("mine", tmp_path)
 
 
@@ -125,14 +117,11 @@ def test_a_proposer_has_fields_of_its_own(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"proposer": "scripted", "sketchs": 2}, "sketchs: there is no such field: did you mean 'sketches'"),
-        (
-            {"proposer": "scripted", "sketches": -1},
-            "sketches: must be greater than or equal to 0 .*: how many are",
-        ),
-        ({"sketches": 2}, "sketches: there is no such field"),
-        ({"proposer": None}, "proposer: must be there: who proposes"),
-        ({"proposer": 3}, r"proposer: must be there \(got 3\): who proposes"),
+        ({"proposer": "scripted", "sketchs": 2}, "sketchs: .*'sketches'"),
+        ({"proposer": "scripted", "sketches": -1}, "sketches: .*got -1"),
+        ({"sketches": 2}, "sketches: .*such field"),
+        ({"proposer": None}, "proposer: must be there:"),
+        ({"proposer": 3}, "proposer: .*got 3"),
     ],
 )
 def test_what_is_no_field_of_its_proposer_is_refused(
@@ -155,7 +144,7 @@ def test_a_proposer_without_fields_of_its_own_has_those_of_every_search(
     assert type(bare) is Search
     assert Search.from_json(bare.to_json()) == bare
     changed(tmp_path, proposer="bare")
-    with pytest.raises(ValueError, match="elites_a_round: there is no such field"):
+    with pytest.raises(ValueError, match=r"elites_a_round: .*such"):
         load("mine", tmp_path)
 
 

@@ -40,7 +40,7 @@ def test_default_means_what_the_deployment_says_and_other_presets_themselves() -
     assert cluster.probe.seconds > read(FILE).probe.seconds and cluster.models == ()
     assert cluster.preset == "default" and cluster.tree == cluster.deployment
     assert smoke == read(FILE, {"preset": "smoke"})
-    with pytest.raises(ValueError, match=r"the deployment's preset: there is no 'clutser'.*'cluster'"):
+    with pytest.raises(ValueError, match=r"preset:.*'clutser'.*'cluster'"):
         read(FILE, usual="clutser")
 
 
@@ -53,28 +53,25 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
     [
         ({"heldout_sed": 3}, ("heldout_sed", "no such field", "'heldout_seed'")),
         ({"heldout_seed": "x"}, ("heldout_seed", "integer")),
-        ({"heldout_seed": 1}, ("heldout_seed must differ from probe.mixed_seed",)),
+        ({"heldout_seed": 1}, ("heldout_seed must", "probe.mixed_seed")),
         ({"preset": "smok"}, ("preset", "did you mean 'smoke'")),
-        ({"problems": []}, ("problems",)),
-        ({"cases": {"grad_arr": [{"sizes": [4]}]}}, ("cases: there is no 'grad_arr'", "'grad_ar'")),
-        ({"cases": {"grad_ar": []}}, ("cases.grad_ar: must have at least 1 entry (got [])",)),
-        ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: must have at least 1 entry (got {})",)),
-        ({"problems": ["tp_mpl"]}, ("problems: there is no 'tp_mpl'", "'tp_mlp'", "There are: ")),
+        ({"problems": []}, ("problems: must", "got []")),
+        ({"cases": {"grad_arr": [{"sizes": [4]}]}}, ("cases: ", "'grad_arr'", "'grad_ar'")),
+        ({"cases": {"grad_ar": []}}, ("cases.grad_ar: must", "got []")),
+        ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: must", "got {}")),
+        ({"problems": ["tp_mpl"]}, ("problems: ", "'tp_mpl'", "'tp_mlp'", "There are: ")),
         ({"ablations": {**ABLATIONS, "searches": ["random@x"]}}, ("ablations.searches.0", "pattern")),
-        ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: must have at least 1 entry",)),
-        ({"probing": {**PROBING, "turns": 0}}, ("probing.turns: must be greater", "calls of the model")),
-        ({"probing": {**PROBING, "seconds": 0}}, ("probing.seconds: must be greater", "order no more")),
-        ({"probing": {**PROBING, "probe": 1}}, ("probing.probe: there is no such field", "'probes'")),
-        ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: must be greater", "give intervals")),
+        ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: must", "got []")),
+        ({"probing": {**PROBING, "turns": 0}}, ("probing.turns: must", "calls of the model")),
+        ({"probing": {**PROBING, "seconds": 0}}, ("probing.seconds: must", "order no more")),
+        ({"probing": {**PROBING, "probe": 1}}, ("probing.probe: ", "'probes'")),
+        ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: must", "give intervals")),
         ({"ablations": {**ABLATIONS, "begin": "all"}}, ("ablations.begin", "'library' or 'developer'")),
-        ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: there is no",)),
+        ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: ", "'tp_mpl'")),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
-        ({"fit": {"bootstraps": 3}}, ("fit.ridge: must be there: penalty",)),
+        ({"fit": {"bootstraps": 3}}, ("fit.ridge: must be there",)),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),
-        (
-            {"bench": {"seconds": 1, "minimum_rounds": 9, "maximum_rounds": 5}},
-            ("bench: minimum_rounds must be at most", "9 and 5"),
-        ),
+        ({"bench": {"seconds": 1, "minimum_rounds": 9, "maximum_rounds": 5}}, ("minimum_rounds", "9 and 5")),
     ],
 )
 def test_a_mistake_is_one_message_with_file_field_and_mend(
@@ -82,20 +79,19 @@ def test_a_mistake_is_one_message_with_file_field_and_mend(
 ) -> None:
     with pytest.raises(ValueError) as error:
         load(config(**changes))
-    assert "\n" not in str(error.value)
-    assert str(error.value).startswith("configuration: ")
-    for part in ("config/config.yaml and what overrides it", *parts):
-        assert part in str(error.value)
+    said = str(error.value)
+    assert said.startswith("configuration: ") and "\n" not in said
+    assert all(part in said for part in ("config/config.yaml", *parts)), said
 
 
 @pytest.mark.parametrize("key", ["search", "source"])
 def test_keys_without_a_meaning_yet_are_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=f"{key}: has no meaning in this release"):
+    with pytest.raises(ValueError, match=f"{key}: has no meaning"):
         load(config(), overrides=[key])
 
 
 def test_the_name_of_a_second_round_is_no_name_of_a_search() -> None:
-    with pytest.raises(ValueError, match=r"searches.*names that end in -repair1 are those of second rounds"):
+    with pytest.raises(ValueError, match=r"searches.*in -repair1"):
         load(config(searches=["offline", "mine-repair1"]), overrides=[])
 
 
@@ -119,15 +115,13 @@ def test_other_keys_belong_into_a_file() -> None:
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"config\.yaml: there is no such file"):
+    with pytest.raises(ValueError, match=r"yaml: .*no such file"):
         read(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text("a: [1")
     with pytest.raises(ValueError, match="not readable as YAML"):
         read(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text("cases:\n  a: [1]\nbench: {}\ncases:\n  b: [2]\n")
-    with pytest.raises(
-        ValueError, match=r"config\.yaml: line 4: cases stands in line 1, too, .*: put what is in both"
-    ):
+    with pytest.raises(ValueError, match=r"line 4: cases .*line 1"):
         read(tmp_path / "config.yaml")
     (tmp_path / "config.yaml").write_text("just words")
     with pytest.raises(ValueError, match="must be a mapping"):
@@ -139,9 +133,7 @@ def test_a_part_has_the_declared_fields_and_raises_on_others() -> None:
     part = Settings.from_part(whole.part("probe", "heldout_seed"))
     assert part.probe == whole.probe
     assert part.heldout_seed == whole.heldout_seed
-    with pytest.raises(
-        AttributeError, match=r"settings\.fit is not among the fields that this rule declares"
-    ):
+    with pytest.raises(AttributeError, match=r"settings\.fit .*rule"):
         _ = part.fit
     with pytest.raises(AttributeError, match="have no field 'fits'"):
         _ = whole.fits  # type: ignore[attr-defined]
@@ -166,9 +158,7 @@ def test_the_steps_of_a_long_run_are_a_key_of_their_own_over_any_preset() -> Non
         given = read(FILE, {"longrun_steps": 300, "preset": preset})
         assert given.longrun.steps == 300
         assert given.longrun.seeds == read(FILE, {"preset": preset}).longrun.seeds
-    with pytest.raises(
-        ValueError, match=r"longrun\.steps: must be greater than or equal to 10 \(got 3\): of each"
-    ):
+    with pytest.raises(ValueError, match=r"longrun\.steps: .*got 3"):
         read(FILE, {"longrun_steps": 3})
 
 
@@ -178,12 +168,8 @@ def test_a_long_run_may_be_of_another_text_where_a_model_reads_any() -> None:
     assert section.on_its_text(nano) is nano
     mine = section.changed(corpus="no_texts").on_its_text(nano)
     assert (mine.corpus, mine.tokenizer, mine.name) == ("no_texts", None, "nano")
-    with pytest.raises(
-        ValueError, match=r"^longrun: model nano: corpus: there is no folder no_texts: name one"
-    ):
+    with pytest.raises(ValueError, match=r"^longrun:.*nano:.*corpus:.*no_texts"):
         section.changed(corpus="no_texts").check(nano, 4)
     other = models.load("olmoe-10b", ROOT / models.FOLDER)
-    with pytest.raises(
-        ValueError, match=r"^longrun: model olmoe-10b: workload olmoe reads no text: leave corpus"
-    ):
+    with pytest.raises(ValueError, match=r"^longrun: .*olmoe reads"):
         section.changed(corpus="no_texts").check(other, 4)

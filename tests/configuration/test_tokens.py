@@ -95,24 +95,12 @@ def test_a_model_is_trained_on_them(home: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"vocabulary": 279},
-            r"tokenizer: tokenizer\.json has 280 tokens, vocabulary is 279: make vocabulary at least 280, or name",
-        ),
-        (
-            {"tokenizer": "none.json"},
-            r"tokenizer: there is no file none\.json: name a tokenizer\.json, or leave",
-        ),
-        (
-            {"tokenizer": "texts/a.txt"},
-            r"texts/a\.txt is no tokenizer of Hugging Face's format \(.*\): name a",
-        ),
-        ({"corpus": "nowhere"}, r"corpus: there is no folder nowhere"),
-        (
-            {"corpus": None},
-            r"tokenizer is of a corpus, and none is named \(got tokenizer\.json\): name a folder",
-        ),
-        ({"sequence": 4096}, r"corpus: texts has \d+ tokens to train on, .* needs 32777: add text"),
+        ({"vocabulary": 279}, "280 tokens.*279: .*280"),
+        ({"tokenizer": "none.json"}, r"tokenizer: .*none\.json"),
+        ({"tokenizer": "texts/a.txt"}, r"a\.txt is no tokenizer"),
+        ({"corpus": "nowhere"}, "corpus: .*folder nowhere"),
+        ({"corpus": None}, "tokenizer .*corpus.*none"),
+        ({"sequence": 4096}, r"\d+ .*to train.*32777"),
     ],
 )
 def test_what_does_not_fit_is_one_message(change: dict[str, object], message: str, home: Path) -> None:
@@ -123,11 +111,11 @@ def test_what_does_not_fit_is_one_message(change: dict[str, object], message: st
 
 def test_a_vocabulary_below_that_of_bytes_is_for_a_tokenizer_alone(home: Path) -> None:
     assert nano().changed(vocabulary=100).vocabulary == 100  # a smaller tokenizer may fit it
-    with pytest.raises(ValueError, match="must hold all 256 values of a byte"):
+    with pytest.raises(ValueError, match="all 256 values"):
         nano().changed(vocabulary=100, tokenizer=None)
 
 
 def test_a_python_without_the_library_is_told_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "find_spec", lambda _name: None)
-    with pytest.raises(ValueError, match="read by the package tokenizers, which this Python does not have"):
+    with pytest.raises(ValueError, match="package tokenizers"):
         nano().check(4)

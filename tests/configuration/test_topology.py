@@ -28,17 +28,14 @@ def test_devices_have_the_published_neighbours() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ("devices: 16", "devices: 15"),
-            "rows x columns of the torus must be the devices (got 4 x 4 and 15)",
-        ),
-        (("most_ranks: 64", "most_rank: 64"), "limits.0.most_rank: there is no such field"),
-        (("    most_ranks: 64\n", ""), "limits.0: a limit must say of what: give most_ranks, most_nodes"),
+        (("devices: 16", "devices: 15"), "torus .*4 x 4 and 15"),
+        (("most_ranks: 64", "most_rank: 64"), "0.most_rank: .*no such"),
+        (("    most_ranks: 64\n", ""), "limits.0: .*most_ranks"),
         (("operation: all_to_all", "operation: all_too"), "limits.1.operation: "),
-        (("[2, 130]", "[2, 90]"), "both columns must rise (got [[1, 100.0], [2, 90.0]"),
+        (("[2, 130]", "[2, 90]"), r"must rise .*\[2, 90\.0\]"),
         (("holds: true", "holds: maybe"), "true or false"),
-        (("8GiB", "much"), "limits.2.most_payload: must be a size such as 64KiB"),
-        (("  source", "  sauce"), "torus.sauce: there is no such field: did you mean 'source'?"),
+        (("8GiB", "much"), "2.most_payload: .*much"),
+        (("  source", "  sauce"), "torus.sauce: .*'source'"),
     ],
 )
 def test_a_wrong_file_gives_one_message_with_file_and_field(
@@ -48,14 +45,13 @@ def test_a_wrong_file_gives_one_message_with_file_and_field(
     good = (FOLDER / f"{TRN1}.yaml").read_text()
     assert change[0] in good
     file.write_text(good.replace(*change))
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=message) as error:
         load("mine", tmp_path)
-    assert message in str(error.value)
     assert str(error.value).startswith(str(file))
 
 
 def test_an_unknown_topology_and_an_unknown_tier_are_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"no topology 'trn9'.*there are: trn1\.32xlarge"):
+    with pytest.raises(ValueError, match=r"'trn9'.*trn1\.32xlarge"):
         load("trn9", FOLDER)
-    with pytest.raises(ValueError, match="no tier 'rack': there are node, network"):
+    with pytest.raises(ValueError, match=r"'rack'.*node, network"):
         load(TRN1, FOLDER).tier("rack")

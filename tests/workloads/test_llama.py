@@ -21,7 +21,7 @@ def test_names_differ() -> None:
 
 
 def test_sizes_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="hidden: must be greater than or equal to 1"):
+    with pytest.raises(ValueError, match=r"hidden: .*got 0"):
         Sizes.from_data({"width": 8, "hidden": 0, "layers": 2, "vocabulary": 32})
 
 
@@ -60,7 +60,7 @@ def test_one_pipeline_alone_has_nothing_to_average() -> None:
 
 
 def test_an_odd_number_of_ranks_makes_no_pipelines() -> None:
-    with pytest.raises(ValueError, match=r"ranks of a pipeline must be even.*\(got 3\): leave the model out"):
+    with pytest.raises(ValueError, match=r"pipeline .*even.*got 3"):
         models.load("nano-pp").check(3)
     models.load("nano-pp").check(6)
 
@@ -91,25 +91,19 @@ def test_most_counts_of_ranks_divide_what_a_block_is_padded_to(ranks: int) -> No
 
 
 def test_ranks_that_do_not_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"padded to a multiple of 48 \(got 9 and 1680\): .* as divide 48"):
+    with pytest.raises(ValueError, match=r"9 and 1680.*divide 48"):
         models.load("nano-fsdp").check(9)
-    with pytest.raises(ValueError, match="ranks must divide heads of a tensor-parallel model"):
+    with pytest.raises(ValueError, match="ranks must divide heads"):
         models.load("nano-parallel").check(3)
 
 
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (None, r"corpus: there is no folder .*texts: name one .*, or leave corpus out"),
-        (0, r"corpus: .*texts has no files: put files of text there, or leave"),
-        (
-            500,
-            r"corpus: .*texts has 450 bytes to train on, a batch of 8 texts of 64 tokens needs 521: add text",
-        ),
-        (
-            5000,
-            r"corpus: .*texts has 500 bytes to validate with, .* needs 521: add text, make batch or sequence",
-        ),
+        (None, "corpus: .*no folder"),
+        (0, "texts has no files"),
+        (500, "450 .*to train.* 521"),
+        (5000, "500 .*to validate.* 521"),
     ],
 )
 def test_a_corpus_that_is_missing_or_too_short_is_refused(

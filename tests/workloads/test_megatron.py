@@ -92,20 +92,18 @@ def test_flops_are_six_a_parameter_and_token_and_those_of_attention() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("llama-7b", {"layers": 31}, "stages must divide layers (got 2 and 31): choose 32 layers"),
-        ("llama-7b", {"tensor": 64}, "tensor must divide heads (got 64 and 32): spread over fewer ranks"),
-        ("llama-small", {"hidden": 5377}, "tensor must divide hidden (got 32 and 5377)"),
+        ("llama-7b", {"layers": 31}, "layers .*2 and 31.*32"),
+        ("llama-7b", {"tensor": 64}, "heads .*64 and 32.*fewer"),
+        ("llama-small", {"hidden": 5377}, "hidden .*32 and 5377"),
         ("llama-7b", {"stages": 3}, "stages: "),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(name: str, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=message) as error:
         load(name, **change)
-    assert message in str(error.value) and "\n" not in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_ranks_that_are_no_whole_replicas_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"multiple of tensor x stages \(got 48 and 32\): leave the model out"
-    ):
+    with pytest.raises(ValueError, match=r"stages .*48 and 32"):
         load("llama-7b").check(48)

@@ -52,7 +52,5 @@ def test_a_rank_holds_an_expert_of_each_layer_and_its_rows_of_the_head(model: An
 
 def test_ranks_that_do_not_divide_the_experts_are_refused(model: Any) -> None:
     model.check(32)  # seven experts a rank
-    with pytest.raises(
-        ValueError, match=r"ranks must divide experts \(got 96 and 224\): leave the model out, or"
-    ):
+    with pytest.raises(ValueError, match=r"experts .*96 and 224"):
         model.check(96)

@@ -34,7 +34,7 @@ def test_it_is_told_the_columns_the_deployment_and_the_budget_and_no_time(tmp_pa
     assert "all_reduce.second.count: us [amortization, optional]" in system
     assert "world: 1 of 4 ranks" in system and "halves: 2 of 2 ranks" in system
     assert "at most 16777216 bytes" in system and "536870912" in system
-    assert "Left: 5 turns, 20 probes, 100.0 seconds of measuring." in message and "8 rounds" in message
+    assert all(part in message for part in ("5 turns", "20 probes", "100.0 seconds", "8 rounds"))
     assert not re.search(r"\d us\b", system + message)  # nothing was measured yet
     assert talked.chooser.ended == "it called finish" and not talked.ranks.launches
 
@@ -78,7 +78,7 @@ def test_a_wrong_call_is_refused_and_the_others_of_its_turn_are_measured(tmp_pat
     assert talked.outcomes() == ["refused", "refused", "refused", "measured", "measured", "told"]
     huge, unknown, lacking, *_ = talked.heard(1)
     assert "at most 16777216 here" in huge
-    assert unknown == "there is no such tool. Call a tool: order probes, or `finish`."
+    assert "no such tool" in unknown and "`finish`" in unknown
     assert "all_reduce_coalesced" in lacking and "is not supported here" in lacking
     assert [result.failed for result in talked.said(1).results] == [True, True, True, False, False]
     assert len(talked.ranks.launches) == len(talked.ranks.launches[0]) == 1
@@ -93,15 +93,14 @@ def test_support_and_coefficients_are_told_without_a_launch(tmp_path: Path) -> N
     mixed = [call("time_mixed", count=16, first=first) for first in (0, 16, 32)]
     talked = talk(tmp_path, turn(*free), turn(*mixed), turn(call("coefficients")), turn(FINISH), probes=80)
     yes, refused, too_few = talked.heard(1)
-    assert yes == "yes" and "there are none named 'quarters'" in refused
-    assert too_few == "too few probes for a fit"
+    assert yes == "yes" and "'quarters'" in refused
+    assert "too few probes" in too_few
     assert len(talked.ranks.launches) == 1
     [fitted] = talked.heard(3)
     lines = fitted.splitlines()
-    assert any(
-        re.match(r"all_reduce\.node4\.alone\.count: [\d.,]+ us \(.+\.\..+\), in \d+ probes", x) for x in lines
-    )
-    assert "all_reduce.node2.alone.count: in no probe, or optional and not taken" in lines
+    timed = re.compile(r"all_reduce\.node4\.alone\.count: [\d.,]+ us \(.+\.\..+\), in \d+ probes")
+    assert any(timed.match(line) for line in lines)
+    assert any(line.startswith("all_reduce.node2.alone.count: in no probe") for line in lines)
     assert any("not told apart, in " in line for line in lines)
 
 
@@ -115,9 +114,9 @@ def test_random_programs_that_the_library_cannot_run_are_left_out_of_an_order(tm
 @pytest.mark.parametrize(
     ("budget", "ended", "asked"),
     [
-        ({"turns": 3}, "its 3 turns are over", 3),
-        ({"probes": 2}, "its 2 probes are used up", 2),
-        ({"seconds": 0.01}, "its 0.01 seconds of measuring are used up", 1),
+        ({"turns": 3}, "its 3 turns", 3),
+        ({"probes": 2}, "its 2 probes", 2),
+        ({"seconds": 0.01}, "its 0.01 seconds", 1),
     ],
 )
 def test_a_budget_that_is_used_up_ends_it_without_another_question(
@@ -125,36 +124,34 @@ def test_a_budget_that_is_used_up_ends_it_without_another_question(
 ) -> None:
     many = [turn(*sizes(1024 * n)) for n in range(1, 9)]
     talked = talk(tmp_path, *many, **budget)
-    assert talked.chooser.ended == ended
+    assert talked.chooser.ended.startswith(ended)
     assert len(talked.model.asked) == len(talked.ranks.launches) == asked == len(programs(talked))
 
 
 def test_more_than_are_left_are_refused_midway(tmp_path: Path) -> None:
     talked = talk(tmp_path, turn(*sizes(1024, 2048), call("time_mixed", count=2), *sizes(4096)), probes=3)
     assert talked.outcomes() == ["measured", "measured", "refused", "measured"]
-    assert "that is 2 more probes, and 1 are left: order fewer" in talked.messages()
+    assert any("2 more probes, and 1 are" in message for message in talked.messages())
     assert talked.chooser.ended == "its 3 probes are used up"
 
 
 def test_who_only_talks_is_told_to_call_a_tool_until_the_turns_are_over(tmp_path: Path) -> None:
     talked = talk(tmp_path, turn(text="I think that it takes 3 us."))
     assert talked.chooser.ended == "its 5 turns are over" and len(talked.model.asked) == 5
-    assert talked.said(4).text == (
-        "Call a tool: order probes, or `finish`. Left: 1 turns, 20 probes, 100.0 seconds of measuring."
-    )
+    assert all(part in talked.said(4).text for part in ("Call a tool", "`finish`", "1 turns", "20 probes"))
     assert not talked.chooser.timed and not talked.chooser.asked
 
 
 def test_calls_without_end_in_one_turn_are_cut(tmp_path: Path) -> None:
     talked = talk(tmp_path, turn(*[COLLECTIVE] * 70, FINISH))
     assert talked.outcomes().count("refused") == 7 and talked.chooser.ended == "it called finish"
-    assert "at most 64 calls in one turn" in talked.messages()[-1]
+    assert "at most 64 calls" in talked.messages()[-1]
 
 
 def test_where_nobody_answers_any_more_what_was_measured_is_kept(tmp_path: Path) -> None:
     gone = NoAnswer("the service is down", outcome=ReplyOutcome.OVERLOADED)
     talked = talk(tmp_path, turn(COLLECTIVE), gone)
-    assert talked.chooser.ended == "asked no more: the service is down"
+    assert talked.chooser.ended.endswith(": the service is down")
     assert len(programs(talked)) == 1
     assert [one.outcome for one in talked.chooser.ledger.calls] == ["tool_calls", "overloaded"]
 
@@ -173,7 +170,7 @@ def test_a_launch_that_fails_is_told_without_places_and_what_was_measured_is_kep
     talked = talk(tmp_path, *(turn(*sizes(1024 * n)) for n in (1, 2, 2, 3)), turn(FINISH), ranks=ranks)
     assert talked.outcomes() == ["measured", "failed", "failed", "measured", "told"]
     told = talked.heard(2)[0]
-    assert told.endswith("not measured: its launch failed") and talked.said(2).results[0].failed
+    assert told.endswith("its launch failed") and talked.said(2).results[0].failed
     for request in talked.model.asked:
         for message in request.messages:
             assert "/secret/place" not in str(message)
@@ -185,7 +182,7 @@ def test_a_launch_that_fails_is_told_without_places_and_what_was_measured_is_kep
 def test_a_second_launch_that_fails_ends_it(tmp_path: Path) -> None:
     ranks = Ranks(fails={1: DIED, 2: DIED})
     talked = talk(tmp_path, *(turn(*sizes(1024 * n)) for n in range(1, 9)), ranks=ranks)
-    assert talked.chooser.ended.startswith("2 launches failed, the last: rank 2 died")
+    assert re.match(r"2 launches.*: rank 2 died", talked.chooser.ended)
     assert len(programs(talked)) == 1 and len(talked.model.asked) == 3
 
 

@@ -107,55 +107,43 @@ def test_random_programs_are_those_of_the_sweep_and_never_held_out() -> None:
 @pytest.mark.parametrize(
     ("tool", "given", "said"),
     [
-        ("time_collectives", {"kind": "all_reduce", "payload_bytes": 2**40}, "at most 16777216 here"),
-        ("time_collectives", {"kind": "all_reduce", "payload_bytes": 0}, "payload_bytes: must be greater"),
-        (
-            "time_collectives",
-            {"kind": "all_reduce", "payload_bytes": "64KiB"},
-            "payload_bytes: must be a valid",
-        ),
-        (
-            "time_collectives",
-            {"kind": "all_reduce", "payload_bytes": 64, "us": 3.2},
-            "us: there is no such field",
-        ),
-        ("time_collectives", {"kind": "all_recude", "payload_bytes": 64}, "kind: must be 'all_reduce'"),
-        ("time_collectives", {"payload_bytes": 64}, "kind: must be there: of collective"),
+        ("time_collectives", {"kind": "all_reduce", "payload_bytes": 2**40}, "16777216 .*1099511627776"),
+        ("time_collectives", {"kind": "all_reduce", "payload_bytes": 0}, "payload_bytes: .*got 0"),
+        ("time_collectives", {"kind": "all_reduce", "payload_bytes": "64KiB"}, "payload_bytes: .*64KiB"),
+        ("time_collectives", {"kind": "all_reduce", "payload_bytes": 64, "us": 3.2}, "us: .*no such field"),
+        ("time_collectives", {"kind": "all_recude", "payload_bytes": 64}, "kind: .*'all_recude'"),
+        ("time_collectives", {"payload_bytes": 64}, "kind: must be there"),
         (
             "time_collectives",
             {"kind": "all_reduce", "payload_bytes": 64, "groups": "within-nodes"},
-            "groups: there are none named 'within-nodes'",
+            "groups: .*'within-nodes'",
         ),
-        ("time_collectives", {"kind": "all_reduce", "payload_bytes": 64, "count": 33}, "count: must be less"),
+        ("time_collectives", {"kind": "all_reduce", "payload_bytes": 64, "count": 33}, "count: .*got 33"),
         (
             "time_collectives",
             {"kind": "all_gather", "payload_bytes": 8, "after_work": True},
-            "what is moved needs 4 elements of a rank (got 1)",
+            r"4 elements .*\(got 1\)",
         ),
-        (
-            "time_coalesced_calls",
-            {"payload_bytes": 2**23, "values": 3},
-            "at most 16777216 here (got 25165824)",
-        ),
+        ("time_coalesced_calls", {"payload_bytes": 2**23, "values": 3}, r"16777216 .*got 25165824"),
         ("time_point_to_point", {"payload_bytes": 64, "shift": 4}, "shift must be below 4"),
-        ("time_copies", {"layout": "repeat", "payload_bytes": 2**20, "times": 32}, "(got 33554432)"),
-        ("time_copies", {"layout": "shuffle", "payload_bytes": 2**24}, "must be 4 to 262144 rows of it"),
-        ("time_copies", {"layout": "transpose", "payload_bytes": 64, "width": 16}, "rows of it (got 1)"),
-        ("time_mixed", {"count": 17}, "count: must be less than or equal to 16 (got 17)"),
+        ("time_copies", {"layout": "repeat", "payload_bytes": 2**20, "times": 32}, "got 33554432"),
+        ("time_copies", {"layout": "shuffle", "payload_bytes": 2**24}, "262144 rows.*4194304"),
+        ("time_copies", {"layout": "transpose", "payload_bytes": 64, "width": 16}, r"rows .*\(got 1\)"),
+        ("time_mixed", {"count": 17}, "count: .* 16 .*got 17"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(tool: str, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=said) as error:
         probes(tool, **given)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_what_the_library_lacks_or_a_rank_cannot_hold_is_refused() -> None:
     [lacking] = probes("time_coalesced_calls", payload_bytes=64, values=2)
-    assert "the selftest did not try it" in refusal(lacking, CAN, LOCAL)
+    assert "selftest did not try" in refusal(lacking, CAN, LOCAL)
     [large] = probes("time_collectives", kind="all_reduce", payload_bytes=2**24, count=32)
     said = refusal(large, CAN, LOCAL)
-    assert said.startswith("it reads and writes 1073741824 bytes on a rank, and at most 536870912 may be")
+    assert "1073741824 bytes" in said and "at most 536870912" in said
     [fits] = probes("time_collectives", kind="all_reduce", payload_bytes=2**24, count=16)
     assert refusal(fits, CAN, LOCAL) == ""
 

@@ -1,5 +1,6 @@
 """Equal to the byte, equal but for the last digits of numbers, or not."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,20 @@ def tables(folder: Path, changed: dict[str, Any]) -> tuple[Path, Path]:
         ({}, CheckOutcome.EXACT, ""),
         ({"value": [1.0 + 1e-9, None]}, CheckOutcome.WITHIN, ""),
         ({"samples": [[1.0, 2.0 - 1e-9], [3.0]]}, CheckOutcome.WITHIN, ""),
-        ({"value": [1.001, None]}, CheckOutcome.WRONG, "column value, row 0: 1.0 comes out, 1.001 is told"),
+        ({"value": [1.001, None]}, CheckOutcome.WRONG, "value, row 0: 1.0 .*1.001"),
         ({"value": [1.0, 0.0]}, CheckOutcome.WRONG, "column value, row 1"),
         ({"samples": [[1.0], [3.0]]}, CheckOutcome.WRONG, "column samples, row 0"),
         ({"samples": [[1.0, 2.1], [3.0]]}, CheckOutcome.WRONG, "column samples, row 0"),
         ({"count": [1, 3]}, CheckOutcome.WRONG, "column count, row 1"),
         ({"name": ["a", "it is 0.5"]}, CheckOutcome.WRONG, "column name, row 1"),
         ({"name": ["a", "c"]}, CheckOutcome.WRONG, "column name, row 1"),
-        ({"more": [1, 2]}, CheckOutcome.WRONG, "of 4 columns come out, 2 of 5 told"),
+        ({"more": [1, 2]}, CheckOutcome.WRONG, "of 4 .*2 of 5"),
     ],
 )
 def test_tables(tmp_path: Path, changed: dict[str, Any], outcome: CheckOutcome, named: str) -> None:
     found, message = difference(*tables(tmp_path, changed))
     assert found is outcome
-    assert named in message
+    assert re.search(named, message)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,6 @@ def test_other_files_are_equal_or_say_where_they_are_not(tmp_path: Path) -> None
     (tmp_path / "b.py").write_text("one\ntow\n")
     assert difference(tmp_path / "a.py", tmp_path / "a.py") == (CheckOutcome.EXACT, "")
     outcome, message = difference(tmp_path / "a.py", tmp_path / "b.py")
-    assert outcome is CheckOutcome.WRONG
-    assert message == "line 2: 'two' comes out, 'tow' is told"
+    assert outcome is CheckOutcome.WRONG and re.match("line 2: .*'two'.*'tow'", message)
     (tmp_path / "b.py").write_text("one\n")
-    assert "line 2: 'two' comes out, 'nothing' is told" in difference(tmp_path / "a.py", tmp_path / "b.py")[1]
+    assert re.match("line 2: .*two.*nothing", difference(tmp_path / "a.py", tmp_path / "b.py")[1])

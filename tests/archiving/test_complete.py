@@ -203,13 +203,13 @@ def test_arms_are_paired_step_by_step() -> None:
     assert not odd(rows)
     rows[0]["steps_us"] = slow[:2]  # the best of an arm that is not slow
     [why] = odd(rows)
-    assert "developer, M=1, launch 0, timed: fewer steps" in why
+    assert "developer, M=1, launch 0" in why and "fewer steps" in why
     rows[0]["steps_us"] = [100.0, 100.0, 100.0]
     [why] = odd(rows)
     assert "[3, 4] steps" in why
     rows = launches()
     rows[0]["steps_us"] *= 4
-    assert "16 steps, where from 2 to 8" in odd(rows)[0]
+    assert "16 steps, where from 2" in odd(rows)[0]
     rows = launches()
     next(row for row in rows if row["purpose"] == "loss")["steps_us"] = [1.0]
     assert "1 steps, where 3" in odd(rows)[0]

@@ -84,7 +84,7 @@ def test_a_value_is_found_as_it_stands_in_other_texts(value: str) -> None:
 
 def test_a_files_name_is_looked_at_and_not_told() -> None:
     secret = SECRETS["GitHub"]
-    with pytest.raises(ValueError, match="the name of a file holds a token of GitHub") as refused:
+    with pytest.raises(ValueError, match=r"name of a file .*GitHub") as refused:
         refuse_leaks({f"results/{secret}.log": b""}, {})
     assert secret not in str(refused.value)
 
@@ -101,7 +101,7 @@ def test_nothing_is_packed_that_says_a_secret_of_the_command_line(tmp_path: Path
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(record))
     about = replace(SAID, config={"command": f"python answer.py --key {SECRETS['Anthropic']}"})
-    with pytest.raises(ValueError, match=r"archive\.json holds a key of Anthropic"):
+    with pytest.raises(ValueError, match=r"archive.json .*Anthropic"):
         make.make(Path("results/local"), target, about, tmp_path)
     assert not target.exists()
     make.make(Path("results/local"), target, SAID, tmp_path)

@@ -108,7 +108,7 @@ def test_only_files_and_links_come_out(tmp_path: Path, kind: bytes) -> None:
         tar.addfile(entry)
     file = tmp_path / "a.tar.zst"
     file.write_bytes(zstandard.compress(held.getvalue()))
-    with pytest.raises(ValueError, match="neither a file nor a link"):
+    with pytest.raises(ValueError, match="neither a file nor"):
         unpack(file, tmp_path / "out")
 
 

@@ -51,7 +51,7 @@ def outcome(*jobs: Job, plan: Planned = PLANNED, folder: Path = Path()) -> tuple
 def test_what_was_told_as_planned_is_exact_by_this_code_and_within_by_another() -> None:
     assert outcome(BEFORE)[0] is CheckOutcome.EXACT
     other = replace(BEFORE, code="f" * 16, parameters=("f" * 16, 4))
-    assert outcome(other) == (CheckOutcome.WITHIN, "its code is not that of this release")
+    assert outcome(other)[0] is CheckOutcome.WITHIN and "its code" in outcome(other)[1]
 
 
 def test_what_was_told_otherwise_is_wrong_but_for_other_targets() -> None:

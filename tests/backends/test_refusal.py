@@ -70,20 +70,11 @@ def test_the_doctor_says_the_same() -> None:
 @pytest.mark.parametrize(
     ("library", "gpus", "told"),
     [
-        (
-            "glooo",
-            8,
-            "knows no library 'glooo': set library to one of gloo (on CPUs), nccl (a GPU for each rank), neuron (a "
-            "NeuronCore for each rank, with TorchNeuron; it has never been run)",
-        ),
-        (
-            "nccl",
-            0,
-            "needs a GPU for each of the 4 ranks of a node, and torch has 0 here: set library to gloo",
-        ),
-        ("nccl", 3, "and torch has 3 here: set ranks to at most 3, or library to gloo"),
+        ("glooo", 8, "'glooo': .*gloo .*nccl"),
+        ("nccl", 0, "4 ranks.*has 0 .*to gloo"),
+        ("nccl", 3, "has 3 here: .*at most 3"),
         ("nccl", 4, ""),
-        ("neuron", 0, "library neuron needs torch-neuronx of TorchNeuron, which this Python does not have"),
+        ("neuron", 0, "needs torch-neuronx "),
     ],
 )
 def test_a_library_that_is_unknown_or_lacks_gpus_is_refused(
@@ -94,7 +85,7 @@ def test_a_library_that_is_unknown_or_lacks_gpus_is_refused(
     [row] = [row for row in backend.doctor(where) if row["check"] == "ranks"]
     assert row["ok"] is not bool(told)
     if told:
-        assert told in backend.refuses(where) == row["detail"]
+        assert re.search(told, row["detail"]) and row["detail"] == backend.refuses(where)
         with pytest.raises(RefusedError, match="deployment here: "):
             checked(where, tmp_path)
 
@@ -119,7 +110,7 @@ def test_an_interface_that_is_not_here_is_named_with_its_variable(
     launch: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(INTERFACE, told)
-    with pytest.raises(RefusedError, match=rf"{INTERFACE}={re.escape(told)}: this host has no .* one of lo"):
+    with pytest.raises(RefusedError, match=rf"{INTERFACE}={re.escape(told)}: .* one of lo"):
         launch(deployment(), tmp_path)
     (row,) = (row for row in backend.doctor(deployment()) if row["check"] == "ranks")
     assert not row["ok"] and INTERFACE in row["detail"]

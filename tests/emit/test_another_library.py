@@ -80,5 +80,5 @@ def test_a_deployed_module_has_groups_gradients_selftest_and_versions_of_it() ->
 
 def test_what_it_does_not_give_is_named() -> None:
 
-    with pytest.raises(ValueError, match=r"reduce_scatter is in none of .*mirror\.calls"):
+    with pytest.raises(ValueError, match=r"reduce_scatter .*mirror"):
         emit(library_way(tp("exit"), "reduce_scatter_all_gather"), calls=MIRROR)

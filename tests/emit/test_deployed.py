@@ -170,9 +170,9 @@ def test_tolerances_follow_from_the_class_and_from_what_the_plain_calls_round() 
 
 def test_programs_that_do_not_belong_together_are_refused() -> None:
     one = entry(tp(), "developer")
-    with pytest.raises(ValueError, match=r"needs `backward` and `plain_backward`"):
+    with pytest.raises(ValueError, match="needs `backward`"):
         replace(one, backward=None)
-    with pytest.raises(ValueError, match=r"got a Program of tp_mlp/n4-m2-l2-72B-entry-f32"):
+    with pytest.raises(ValueError, match=r"got .*tp_mlp/n4.*-entry-"):
         replace(one, plain_forward=library_way(tp("entry"), "developer"))
     with pytest.raises(ValueError, match="each once"):
         deployed("tp_mlp", [one, one], HERE)
@@ -200,7 +200,7 @@ def test_a_case_that_runs_in_the_backward_pass_gives_each_input_one_output(
         parameters=of.parameters,
     )
     program = trace_source(strategy(body, "all_reduce, slice_axis"), "tried", summed)
-    with pytest.raises(ValueError, match="sums partial values and has no backward"):
+    with pytest.raises(ValueError, match="has no backward"):
         DeployedCase(
             case_id=of.case.id,
             candidate="tried",

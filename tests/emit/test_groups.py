@@ -134,15 +134,11 @@ def test_autocast_does_not_reach_the_calls(module: dict[str, Any]) -> None:
 
 def test_what_is_no_tensor_is_named(module: dict[str, Any]) -> None:
     group = module["connect"](tp("exit").id).group(1)
-    with pytest.raises(
-        ValueError, match=r"group 1 of .* got 3, and NoneType at 2 in place of partial\[2, 1\] \(1"
-    ):
+    with pytest.raises(ValueError, match=r"group 1 .*at 2 .*\[2, 1"):
         group([*leaves()[1:], None])
-    with pytest.raises(ValueError, match=r"got 3, and NoneType at 0 .* \(those at 2 do not fit either\)"):
+    with pytest.raises(ValueError, match=r"got 3, .*at 0 .*\(.*at 2"):
         group([None, leaves()[1], torch.zeros(3)])
-    with pytest.raises(
-        ValueError, match=r"takes a list of 3 tensors on cpu; got 2: partial\[2, 1\] is not there"
-    ):
+    with pytest.raises(ValueError, match=r"got 2: partial\[2, 1\]"):
         group(leaves()[1:])
 
 
@@ -160,9 +156,7 @@ def test_the_checked_mode_lets_pass_what_fits(
     steps = leave.forward()
     event = next(steps)
     steps.send(leaves()[0].view(-1))
-    with pytest.raises(
-        ValueError, match=r"rank 0: partial\[1, 0\] is a flat tensor of 18 .* got \(1, 3, 6\)"
-    ):
+    with pytest.raises(ValueError, match=r"\[1, 0\] .* 18 .*1, 3, 6"):
         steps.send(leaves()[1])
     assert event.port == ("partial", 0, 0)
 
@@ -215,9 +209,7 @@ def test_a_gradient_that_is_no_plain_tensor_is_refused_in_words_and_a_sign_to_co
     [got, *_] = torch.autograd.grad(ys, xs, negated, retain_graph=True)
     assert got.mean().item() == 6 and not got.is_neg()
     sparse = [torch.full(SHAPE, 3.0).to_sparse() for _ in ys]
-    with pytest.raises(
-        ValueError, match=r"the backward of group 0 of .*: the gradient at 0 is a sparse_coo tensor"
-    ):
+    with pytest.raises(ValueError, match=r"gradient at 0 .*sparse"):
         torch.autograd.grad(ys, xs, sparse)
 
 
@@ -225,7 +217,7 @@ def test_a_gradient_that_is_no_plain_tensor_is_refused_in_words_and_a_sign_to_co
 def test_no_second_derivative_is_dropped_without_a_word(module: dict[str, Any], site: str) -> None:
     xs = leaves()
     ys = module["connect"](tp(site).id).group(0)(xs)
-    with pytest.raises(RuntimeError, match=r"first derivatives only.*create_graph=True"):
+    with pytest.raises(RuntimeError, match=r"derivative.*create_graph"):
         torch.autograd.grad([y.square().sum() for y in ys], xs, create_graph=True)
     torch.autograd.grad([y.sum() for y in module["connect"](tp(site).id).group(0)(xs)], xs)
 
@@ -308,9 +300,9 @@ def test_a_tensor_beyond_the_end_of_its_storage_is_refused_wherever_it_comes(mod
         assert leave([short, *xs[1:]])[0].mean() == 2
         short.untyped_storage().resize_(bytes_left)
         for group in (leave, enter):
-            with pytest.raises(ValueError, match=r"tensor beyond the end of its storage.* at 0 in place of"):
+            with pytest.raises(ValueError, match=r"storage.* at 0 in place"):
                 group([short, *xs[1:]])
-        with pytest.raises(ValueError, match="the gradient at 0 is a tensor beyond the end of its storage"):
+        with pytest.raises(ValueError, match=r"gradient at 0 .*storage"):
             torch.autograd.grad(enter(xs), xs, [short, *xs[1:]])
     part = torch.ones(2, *SHAPE)[1]  # the end of a longer one is whole
     assert leave([part, *xs[1:]])[0].mean() == 2
@@ -340,11 +332,11 @@ def test_an_identity_gives_each_part_its_whole_and_sums_their_gradients(parallel
     assert {d.stride() for d in back} == {xs[0].stride()}
     one = torch.autograd.grad(group(xs)[3].sum(), xs, allow_unused=True)
     assert [d.mean().item() for d in one] == [0, 2, 0]
-    with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
+    with pytest.raises(RuntimeError, match="modified inplace"):
         group(xs)[0].add_(1)
     with torch.no_grad():
         assert [y.data_ptr() for y in group(xs)] == [x.data_ptr() for x in xs for _ in (0, 1)]
-    with pytest.raises(ValueError, match=r"takes a list of 3 tensors on cpu; got 6"):
+    with pytest.raises(ValueError, match=r"list of 3 .*; got 6"):
         group(ys)
 
 

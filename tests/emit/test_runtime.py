@@ -19,9 +19,9 @@ def test_another_library_than_the_proven_one_is_refused_where_strict_and_told_on
     monkeypatch.setattr(versions, "PROVEN", {"library": "gloo", "torch": "1.0", "driver": "7"})
     monkeypatch.setattr(versions, "_warned", False)
     here = {"library": "gloo", "torch": "2.0", "driver": "7"}
-    with pytest.raises(RuntimeError, match=r"measured with torch 1\.0, here is torch 2\.0.*strict=False"):
+    with pytest.raises(RuntimeError, match=r"1\.0.*2\.0.*strict=False"):
         versions.check_versions(here, True)
-    with pytest.warns(RuntimeWarning, match=r"measured with torch 1\.0"):
+    with pytest.warns(RuntimeWarning, match=r"torch 1\.0"):
         versions.check_versions(here, False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

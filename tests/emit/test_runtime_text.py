@@ -98,16 +98,16 @@ def test_what_is_nowhere_or_in_two_places_is_refused(files: Path) -> None:
     with pytest.raises(ValueError, match="used stands twice"):
         printed("used")
     (files / "two.py").write_text(TWO.replace("collections.abc", "typing"))
-    with pytest.raises(ValueError, match="Sequence is imported from two places"):
+    with pytest.raises(ValueError, match=r"Sequence .*two places"):
         printed("used", "other")
     (files / "two.py").write_text("print()\n")
-    with pytest.raises(ValueError, match=r"two, line 1: a file that is printed holds"):
+    with pytest.raises(ValueError, match="two, line 1: "):
         printed("used")
     (files / "two.py").write_text("from overlayccl_core.printed.one import used as mine\n")
     with pytest.raises(ValueError, match="renames used"):
         printed("used")
     (files / "two.py").unlink()
-    with pytest.raises(ValueError, match=r"no module overlayccl_core\.printed\.two"):
+    with pytest.raises(ValueError, match=r"no module .*printed\.two"):
         printed("used")
 
 

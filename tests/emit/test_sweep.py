@@ -116,7 +116,7 @@ def test_what_is_no_plain_tensor_is_refused_on_all_ranks_in_one_sentence(
     zero, one = seen["kinds", name]
     assert zero == one
     for kind, holds in KINDS.items():
-        assert zero[kind].startswith("ValueError: rank 1: group 0 of "), (kind, zero[kind])
+        assert zero[kind].startswith("ValueError: rank 1: "), (kind, zero[kind])
         assert holds in zero[kind].split("at 0 in place of")[0], (kind, zero[kind])
 
 
@@ -134,7 +134,7 @@ def test_a_group_of_other_ranks_or_in_another_order_is_refused(
 ) -> None:
     """Blocks lie in the order of the group: a wrong one gives wrong results without a word."""
     for of_rank in seen["groups", name]:
-        assert of_rank["sorted"].startswith("ValueError: new_group(1, 0) gave the group of (0, 1)")
+        assert all(part in of_rank["sorted"] for part in ("ValueError", "(1, 0)", "(0, 1)"))
 
 
 @pytest.mark.parametrize("name", SWEPT)
@@ -152,15 +152,15 @@ def test_counts_are_brought_and_are_the_proven_ones_or_all_ranks_say_whose_are_n
     for way, told in zero.items():
         assert not (told["right"] or told["as a tensor"] or told["events"]), way
         for what in ("other", "events of others"):
-            assert "ValueError: rank 1: " in told[what], told[what]
-            assert "is proven for counts=[2, 4] of this rank and got [4, 2]" in told[what]
-        assert "rank 0: group 0 of alltoallv/" in told["missing"], told["missing"]
-        assert "is proven for counts=[1, 3] of this rank and got no 2 integers" in told["missing"]
-        assert "rank 0: the forward of alltoallv/" in told["events without"]
+            parts = ("ValueError: rank 1: ", "counts=[2, 4]", "got [4, 2]")
+            assert all(part in told[what] for part in parts), told[what]
+        parts = ("rank 0: group 0 of", "counts=[1, 3]", "got no 2 integers")
+        assert all(part in told["missing"] for part in parts), told["missing"]
+        assert "rank 0: the forward of" in told["events without"]
         for what in ("missing on one", "too few", "no integers", "no list"):
-            assert "rank 1: group 0 of alltoallv/" in told[what] and "counts=[2, 4]" in told[what], told[what]
+            assert "rank 1: group 0 of" in told[what] and "counts=[2, 4]" in told[what], told[what]
         for what in ("misspelt", "misspelt on one", "events misspelt on one"):
-            assert "has no argument 'count': it takes counts" in told[what], told[what]
+            assert "'count': it takes counts" in told[what], told[what]
         for what, shown in {
             "misspelt on one": "has no argument 'count'",
             "events misspelt on one": "the forward of alltoallv/",
@@ -179,7 +179,7 @@ def test_padding_of_minus_infinity_is_exact_and_what_is_out_of_the_declared_rang
     for of_rank in seen["padded", ""]:
         assert of_rank["losses"] < 1e-5 and of_rank["gradients"] < 1e-6 and of_rank["zeros"]
         assert "logits has values from" in of_rank["beyond"] and "-40 to 40 are allowed" in of_rank["beyond"]
-        assert "logits has values from nan to nan" in of_rank["nan"]
+        assert "from nan to nan" in of_rank["nan"]
         beyond, unknown, right = of_rank["events"]
         assert "-40 to 40 are allowed" in beyond and not right
         assert "targets has ids from" in unknown and "0 to 9 are allowed" in unknown

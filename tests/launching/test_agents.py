@@ -123,7 +123,7 @@ def test_a_node_whose_ranks_end_slowly_is_not_lost(
         if not fails:
             assert nodes.run(two_nodes(), asked(tmp_path)) == 0.5
         else:
-            with pytest.raises(LaunchError, match="node n1: rank 2 of 4 died") as error:
+            with pytest.raises(LaunchError, match="n1: rank 2 of 4 died") as error:
                 nodes.run(two_nodes(), asked(tmp_path))
             assert error.value.job == "first"
 
@@ -154,7 +154,7 @@ def test_the_end_of_a_launch_before_does_not_end_this_one(
         agent.say(ended=0.25)
 
     with speaking(monkeypatch, late, fails) as told:
-        with pytest.raises(LaunchError, match="node n1: rank 3 of 4 died"):
+        with pytest.raises(LaunchError, match="n1: rank 3 of 4 died"):
             nodes.run(two_nodes(), asked(tmp_path))
         assert nodes.run(two_nodes(), asked(tmp_path)) == 0.25
     assert len(told) == 1, "the agents of the launch before"
@@ -236,7 +236,7 @@ def test_the_evidence_is_that_of_the_node_whose_rank_began_it(
     work, evidence = tmp_path / "launch-0", Evidence(logs=tmp_path / "logs", name="bench")
     with (
         speaking(monkeypatch, breaks_off, fails, printed=b"srun: error: n1: task 1: Killed\n"),
-        pytest.raises(LaunchError, match="node n1: rank 2 of 4 died") as error,
+        pytest.raises(LaunchError, match="n1: rank 2 of 4 died") as error,
         at_work(work, evidence) as folder,
     ):
         (folder / "launch.log").write_text("of the first node")

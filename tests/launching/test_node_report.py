@@ -32,22 +32,18 @@ def test_what_is_kept_is_read(tmp_path: Path) -> None:
 
 def test_nodes_that_are_not_alike_are_each_told() -> None:
     [said] = doubts([timed(nodes_text([("n0", A), ("n1", B)]))])
-    assert said.startswith("The nodes of a launch are not alike: n0: cpu A, kernel 6.1 #")
-    assert "; n1: cpu A, kernel 6.2 #" in said
+    assert "n0: cpu A, kernel 6.1 #" in said and "n1: cpu A, kernel 6.2 #" in said
 
 
 def test_launches_on_nodes_that_differ_say_so() -> None:
     [said] = doubts([timed(), timed(nodes_text([("n0", B), ("n1", B)]))])
-    assert (
-        "differ: 2 alike: cpu A, kernel 6.1 #" in said and "; others on 2 alike: cpu A, kernel 6.2 #" in said
-    )
+    assert said.count("2 alike: ") == 2 and "kernel 6.1 #" in said and "kernel 6.2 #" in said
 
 
 def test_clocks_that_may_differ_by_a_notable_share_of_what_was_timed_say_so() -> None:
     assert doubts([timed(off_by_us=100.0)]) == []
     [said] = doubts([timed(), timed(off_by_us=300.0), timed(off_by_us=400.0, shortest_us=1e5)])
-    assert said.startswith("The clocks of the nodes may have differed by 300 us, 3.0% of the shortest")
-    assert "(10.0 ms)" in said
+    assert all(part in said for part in ("clocks", "300 us", "3.0%", "(10.0 ms)"))
 
 
 def test_drivers_are_part_of_what_a_node_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

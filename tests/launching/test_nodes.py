@@ -75,13 +75,9 @@ def test_values_come_from_all_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "kind", "said"),
     [
-        ("raise RuntimeError('no luck')", Failure.RAISED, "rank 3 of 4 raised RuntimeError: no luck"),
-        (
-            "__import__('os').kill(__import__('os').getpid(), 9)",
-            Failure.CRASHED,
-            "rank 3 of 4 died (SIGKILL)",
-        ),
-        ("__import__('time').sleep(60)", Failure.HUNG, ", 3 of 4 took no step for 4 s"),
+        ("raise RuntimeError('no luck')", Failure.RAISED, "rank 3 of 4 .*no luck"),
+        ("__import__('os').kill(__import__('os').getpid(), 9)", Failure.CRASHED, "rank 3 of 4 .*SIGKILL"),
+        ("__import__('time').sleep(60)", Failure.HUNG, ", 3 of 4 .* 4 s"),
     ],
     ids=["raises", "dies", "hangs"],
 )
@@ -90,12 +86,12 @@ def test_a_rank_of_the_second_node_that_fails_is_named_and_the_next_launch_runs(
 ) -> None:
     broken = broken_job(statement, 4, rank=3)
     begun = time.monotonic()
-    with pytest.raises(LaunchError) as error:
+    with pytest.raises(LaunchError, match=said) as error:
         time_programs(
             batch(tmp_path, [broken], deployment=two_nodes(), settings=settings(program_timeout_s=4.0)),
             silent,
         )
-    assert error.value.kind is kind and said in str(error.value) and "the broken one" in str(error.value)
+    assert error.value.kind is kind and "the broken one" in str(error.value)
     assert time.monotonic() - begun < 60
     timed = time_programs(batch(tmp_path / "again", jobs(4), deployment=two_nodes()), silent)
     assert len(timed) == len(jobs(4))
@@ -109,15 +105,13 @@ def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
     (tmp_path / "todo").write_text("\n".join(["rank"] * 4))
     launch = Launch(worker="tests.launching.starting_worker", folder=tmp_path, ranks=4)
     write_joining(tmp_path, two_nodes())
-    with pytest.raises(LaunchError, match=r"node .* was lost, with ranks . to . of 4") as error:
+    with pytest.raises(LaunchError, match=r"lost.*ranks . to . of 4") as error:
         nodes.run(two_nodes(), launch, watch)
     assert error.value.kind is Failure.LAUNCHER
 
 
 def test_a_folder_that_the_nodes_do_not_see_is_told_with_the_mend(tmp_path: Path) -> None:
     launch = Launch(worker="tests.launching.starting_worker", folder=tmp_path / "elsewhere", ranks=4)
-    with pytest.raises(
-        LaunchError, match=r"node .*: it does not see .*elsewhere: run from a folder that all"
-    ) as error:
+    with pytest.raises(LaunchError, match=r"not see .*elsewhere: run") as error:
         nodes.run(two_nodes(), launch)
     assert error.value.kind is Failure.LAUNCHER

@@ -30,13 +30,13 @@ def test_a_file_with_a_case_that_the_new_one_lacks_is_kept_beside_it(tmp_path: P
     assert told == []
     publish(file, module("grad_ar/n4", "grad_ar/n8"), told.append)
     kept = tmp_path / "deploy/earlier/grad_ar.py"
-    assert told == [f"{kept}: what was deployed before, with Cases that grad_ar.py now lacks"]
+    assert len(told) == 1 and told[0].startswith(f"{kept}: ") and "lacks" in told[0]
     assert kept.read_text() == module("grad_ar/n2", "grad_ar/n4")
     assert cases_of(file.read_text()) == ("grad_ar/n4", "grad_ar/n8")
     assert list(earlier(tmp_path)) == [Earlier(path=kept, cases=("grad_ar/n2",))]
     publish(file, module("grad_ar/n2", "grad_ar/n4", "grad_ar/n8"), told.append)
     assert list(earlier(tmp_path)) == []  # all its Cases are deployed again
-    assert told[1:] == [f"{kept}: removed: all its Cases are in {file}"]
+    assert len(told) == 2 and told[1].startswith(f"{kept}: removed: ") and told[1].endswith(str(file))
 
 
 def test_of_earlier_files_those_stay_that_have_a_case_of_their_own(tmp_path: Path) -> None:

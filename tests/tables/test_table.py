@@ -50,9 +50,9 @@ def test_what_is_written_is_read_from_rows_columns_and_frames(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"count": 1.5}, "row 0, column count: must be Int64"),
+        ({"count": 1.5}, "row 0, column count: "),
         ({"count": True}, "must be Int64"),
-        ({"count": None}, "column count is null in row 0"),
+        ({"count": None}, "count is null in row 0"),
         ({"name": 3}, "must be String"),
         ({"good": 1}, "must be Boolean"),
         ({"time_us": "3"}, "must be Float64"),
@@ -60,9 +60,9 @@ def test_what_is_written_is_read_from_rows_columns_and_frames(tmp_path: Path) ->
         ({"samples_us": [1.0, float("nan")]}, "NaN"),
         ({"samples_us": [1.0, None]}, "list with a null"),
         ({"samples_us": 3.0}, "must be a list"),
-        ({"status": "odd"}, "'odd', which is none of fitted, zero"),
-        ({"marks": ["a", "odd"]}, "'odd', which is none of a, b"),
-        ({"extra": 1}, "columns unknown: ['extra']"),
+        ({"status": "odd"}, "none of fitted, zero"),
+        ({"marks": ["a", "odd"]}, "none of a, b"),
+        ({"extra": 1}, "unknown: ['extra']"),
     ],
 )
 def test_rows_that_break_the_schema_are_refused_and_nothing_is_written(
@@ -79,11 +79,11 @@ def test_rows_that_break_the_schema_are_refused_and_nothing_is_written(
 
 
 def test_missing_columns_and_too_few_rows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="columns missing: \\['count'\\]"):
+    with pytest.raises(TableError, match=r"missing: \['count'\]"):
         write(KINDS, [{k: v for k, v in GOOD.items() if k != "count"}], tmp_path / "t.parquet")
     with pytest.raises(TableError, match="0 rows where at least 1"):
         write(KINDS, [], tmp_path / "t.parquet")
-    with pytest.raises(TableError, match="column time_us must be Float64"):
+    with pytest.raises(TableError, match="time_us must be Float64"):
         write(
             KINDS, pl.DataFrame({**{k: [v] for k, v in GOOD.items()}, "count": ["x"]}), tmp_path / "t.parquet"
         )
@@ -117,14 +117,14 @@ def test_damaged_files_are_refused_with_the_command_that_makes_them_again(
     with pytest.raises(TableError) as error:
         read(KINDS, path)
     assert told in str(error.value)
-    assert f"snakemake --profile local {path} --force" in str(error.value)
+    assert f"{path} --force" in str(error.value)
 
 
 def test_files_of_another_schema_version_or_origin_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "kinds.parquet"
     write(KINDS, [GOOD], path)
     newer = Table(name="kinds", version=2, columns=KINDS.columns)
-    with pytest.raises(TableError, match="version 2; found its version 1"):
+    with pytest.raises(TableError, match=r"version 2; .*version 1"):
         read(newer, path)
     other = Table(name="others", version=1, columns=KINDS.columns)
     with pytest.raises(TableError, match="found table 'kinds'"):
@@ -133,7 +133,7 @@ def test_files_of_another_schema_version_or_origin_are_refused(tmp_path: Path) -
     with pytest.raises(TableError, match="where the schema has"):
         read(same_name, path)
     pl.DataFrame({"a": [1]}).write_parquet(path)
-    with pytest.raises(TableError, match="that OverlayCCL did not write"):
+    with pytest.raises(TableError, match="OverlayCCL did not write"):
         read(KINDS, path)
     with pytest.raises(TableError, match="no such file"):
         read(KINDS, tmp_path / "nowhere.parquet")

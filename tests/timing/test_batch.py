@@ -51,9 +51,9 @@ def test_a_budget_below_the_floor_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "pattern"),
     [
-        ("import os; os.kill(os.getpid(), 9)", r"died \(SIGKILL\) while \w+ at the broken one"),
-        ("import os; os.kill(os.getpid(), 19)", r"took no step for 6 s while \w+ at the broken one"),
-        ("raise RuntimeError('no luck')", r"raised RuntimeError: no luck at the broken one"),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("import os; os.kill(os.getpid(), 19)", "no step for 6 s"),
+        ("raise RuntimeError('no luck')", "no luck"),
     ],
     ids=["killed", "stopped", "raising"],
 )
@@ -61,7 +61,7 @@ def test_a_rank_that_fails_ends_the_batch_naming_rank_and_program(
     tmp_path: Path, statement: str, pattern: str
 ) -> None:
     started = time.monotonic()
-    with pytest.raises(ValueError, match=f"rank 1 of 2 {pattern}"):
+    with pytest.raises(ValueError, match=f"rank 1 of 2 .*{pattern}.* the broken one"):
         time_programs(batch(tmp_path, [*jobs(), broken_job(statement)]), silent)
     assert time.monotonic() - started < 30
     assert processes_of(tmp_path) == set()
@@ -125,7 +125,7 @@ def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_t
     )
     everything = [*jobs(), broken_job(dies_once)]
     given = batch(tmp_path, everything, settings=settings(max_repeats=1, maximum_rounds=8))
-    with pytest.raises(ValueError, match=r"died \(SIGKILL\) while timing"):
+    with pytest.raises(ValueError, match=r"SIGKILL.* while timing"):
         time_programs(given, silent)
     [folder] = tmp_path.glob("bench-*")
     [cut_off] = KeptLaunches(folder).attempts()

@@ -69,6 +69,6 @@ def test_a_second_measurement_waits_for_the_first(monkeypatch: pytest.MonkeyPatc
         thread = threading.Thread(target=second)
         thread.start()
         time.sleep(0.3)
-        assert waited == ["waiting: another measurement runs on this machine"]
+        assert len(waited) == 1 and "another measurement" in waited[0]
     thread.join(5)
     assert waited[-1] == "in"

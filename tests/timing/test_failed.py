@@ -55,7 +55,7 @@ def test_a_candidate_whose_rank_is_killed_from_outside_is_timed_in_the_end(tmp_p
     thread.join()
     assert not failed and {one.key for one in timed} == {job.key for job in jobs()} | {victim.key}
     assert {one.rounds for one in timed} == {4}
-    assert any("died (SIGKILL)" in line and "trying it once more, alone" in line for line in said)
+    assert any("died (SIGKILL)" in line and "once more, alone" in line for line in said)
     assert any(f"{victim.key} runs when it is alone" in line for line in said)
 
 
@@ -65,7 +65,7 @@ def test_a_candidate_that_always_crashes_has_its_verdict_and_its_evidence(tmp_pa
     timed, failed = time_candidates(given, ANY_VALUES, silent)
     assert {one.key for one in timed} == {job.key for job in jobs()} and set(failed) == {culprit.key}
     verdict = failed[culprit.key]
-    assert verdict.status is JobStatus.CRASHED and "rank 1 of 2 died (exit code 3)" in verdict.message
+    assert verdict.status is JobStatus.CRASHED and "1 of 2 died (exit code 3" in verdict.message
     log = tmp_path / "logs" / "bench.failure-1" / "launch.log"
     assert verdict.message.endswith(f"; see {log}") and "of a rank: exit code 3" in log.read_text()
 
@@ -86,7 +86,7 @@ def test_nobody_is_to_blame_where_what_started_the_ranks_is_ended(
         f"(__import__('os').kill(__import__('os').getppid(), {int(number)}), __import__('time').sleep(30))"
     )
     orphan = broken_job(IN_CALL.format(2) + ends_its_parent)
-    with pytest.raises(LaunchError, match="what started the 2 ranks ended") as error:
+    with pytest.raises(LaunchError, match="started the 2 ranks") as error:
         time_candidates(batch(tmp_path / ".partial", [*jobs(), orphan]), ANY_VALUES, silent)
     assert error.value.kind is Failure.LAUNCHER and error.value.job is None
     assert error.value.evidence == tmp_path / "logs" / "bench.failure-0" / "launch.log"
@@ -107,5 +107,5 @@ def test_a_module_that_overwrites_its_input_has_wrong_values_and_ends_no_launch(
             deployment(), folder, [trial(bad), trial(good)], may_refuse=may_refuse, step_timeout_s=20.0
         )
         assert [one.error for one in seen] == ["", ""]
-        assert [one.overwritten for one in seen] == ["rank 0: input x was overwritten", ""]
+        assert seen[0].overwritten.startswith("rank 0: input x ") and not seen[1].overwritten
         assert seen[1].outputs["y",].shape == (2, 64)

@@ -34,7 +34,7 @@ def test_no_job_is_blamed_for_a_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("call", [1, 2], ids=["tried", "timed"])
 def test_a_rank_that_cannot_write_says_so_and_no_program_is_left_out(tmp_path: Path, call: int) -> None:
     victim, said = broken_job(IN_CALL.format(call) + WRITES_TO_A_FULL_DISK), list[str]()
-    with pytest.raises(LaunchError, match=r"rank 1 of 2 could not write a file: the disk is full \(.* free"):
+    with pytest.raises(LaunchError, match=r"rank 1 .*disk is full"):
         time_candidates(batch(tmp_path / ".partial", [*jobs(), victim]), ANY_VALUES, said.append)
     assert not [line for line in said if victim.key in line]
     assert not list(tmp_path.rglob("failed.json")) or not FailedJobs(
@@ -83,4 +83,4 @@ def test_a_launch_whose_table_finds_no_room_is_found_again(
     said = list[str]()
     timed = time_programs(batch(tmp_path / ".partial"), said.append)
     assert {one.rounds for one in timed} == {4} and len(timed) == len(jobs())
-    assert any("using the samples of a run that was cut off" in line for line in said), said
+    assert any("run that was cut off" in line for line in said), said

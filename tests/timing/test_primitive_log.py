@@ -111,7 +111,7 @@ def test_tiers_are_not_compared_by_what_the_library_refuses(
     monkeypatch.setattr(Selftest, "_time", never)
     row = run_with(narrow, ranks=4, table="selftest")[-1]
     assert row["outcome"] == "not_applicable"
-    assert row["detail"] == "the library refuses all_gather over 2, 2 ranks apart of 4 ranks, float32, 64KiB"
+    assert all(part in row["detail"] for part in ("all_gather over 2", "4 ranks", "float32", "64KiB"))
 
 
 def test_tiers_are_compared_by_groups_of_about_one_size(

@@ -153,7 +153,7 @@ def test_a_library_that_computes_wrongly_stops_everything(run_with: Callable[...
     def wrong(_: Path, trials: Sequence[Trial]) -> list[Observed]:
         return [Observed(outputs={p: np.zeros_like(x) for p, x in o.outputs.items()}) for o in right(trials)]
 
-    with pytest.raises(ValueError, match="all_reduce of ones gives 2"):
+    with pytest.raises(ValueError, match=r"all_reduce .*gives 2"):
         run_with(wrong)
 
 
@@ -173,9 +173,7 @@ def test_a_library_that_gives_ranks_other_bits_of_one_sum_stops_everything(
         return seen
 
     monkeypatch.setattr(backend, "run_once", from_my_own_on)
-    with pytest.raises(
-        ValueError, match="gives all ranks the same bits: all_reduce over 4 ranks in float32: sums"
-    ):
+    with pytest.raises(ValueError, match=r"same bits: .*4 .*float32"):
         selftest.run(deployment(4), tmp_path / ".partial", progress=silent)
 
 
@@ -195,7 +193,7 @@ def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried
     [lost] = [row for row in run_with(fragile) if not row["supported"]]
     assert (lost["operation"], lost["dtype"]) == ("all_to_all", "float16")
     log = tmp_path / "logs" / "selftest.failure-1" / "launch.log"
-    assert lost["evidence"] == f"rank 1 of 2 died (SIGSEGV); see {log}"
+    assert "SIGSEGV" in lost["evidence"] and lost["evidence"].endswith(str(log))
     assert "Segmentation fault" in log.read_text()
     assert launches[1:4] == [launches[1], 1, launches[1] - 1]
 
@@ -262,7 +260,7 @@ def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(
             for trial, one in zip(trials, right(trials), strict=True)
         ]
 
-    with pytest.raises(ValueError, match="wrong values: rank 0, element 0"):
+    with pytest.raises(ValueError, match="rank 0, element 0"):
         run_with(forgetful)
 
 
@@ -283,7 +281,7 @@ def test_a_library_that_is_wrong_at_one_size_of_a_call_stops_everything(
                 )
         return seen
 
-    with pytest.raises(ValueError, match="reduce_scatter over 2 ranks in float32: wrong values"):
+    with pytest.raises(ValueError, match=r"reduce_scatter .*: wrong"):
         run_with(one_size)
 
 
@@ -299,7 +297,7 @@ def test_a_single_wrong_element_anywhere_in_a_large_payload_stops_everything(
                 seen[index] = observed(whole, trial.output_tiles)
         return seen
 
-    with pytest.raises(ValueError, match="all_reduce over 2 ranks in float32: wrong values: rank 1"):
+    with pytest.raises(ValueError, match=r"all_reduce .*: rank 1"):
         run_with(once)
 
 
@@ -338,9 +336,7 @@ def test_a_library_that_overwrites_its_inputs_computes_wrongly(run_with: Callabl
             for trial, one in zip(trials, right(trials), strict=True)
         ]
 
-    with pytest.raises(
-        ValueError, match=r"all_gather over 2 ranks in float32: rank 0: input x was overwritten"
-    ):
+    with pytest.raises(ValueError, match=r"all_gather .*: input x "):
         run_with(overwriting)
 
 
@@ -348,5 +344,5 @@ def test_ranks_that_fail_at_no_primitive_stop_the_selftest(run_with: Callable[..
     def late(*_: Any) -> list[Observed]:
         raise LaunchError("ranks 0, 1 of 2 did not join", kind=Failure.NOT_JOINED, ranks=(0, 1))
 
-    with pytest.raises(LaunchError, match=r"did not join.* is kept: .*launch\.log"):
+    with pytest.raises(LaunchError, match=r"not join.*launch\.log"):
         run_with(late)

@@ -193,13 +193,13 @@ def test_orders_that_wait_for_each_other_are_named() -> None:
         model.segment("a", needs=(port("t", "out", 0),), gives=(port("s", "in", 0),)),
         model.segment("b", needs=(port("s", "out", 0),), gives=(port("t", "in", 0),)),
     ]
-    with pytest.raises(StuckStep, match=r"s reads in\[0\]; t reads in\[0\]"):
+    with pytest.raises(StuckStep, match=r"s .*in\[0\]; t .*in\[0\]"):
         run_step([module("s", (("in", 0),)), module("t", (("in", 0),))], segments)
 
 
 def test_a_segment_that_needs_what_nobody_writes_is_named() -> None:
     segments = [Model().segment("late", needs=(port("s", "out", 7),))]
-    with pytest.raises(StuckStep, match=r"late could run: s out\[7\]"):
+    with pytest.raises(StuckStep, match=r"late .*: s out\[7\]"):
         run_step([module("s")], segments)
 
 

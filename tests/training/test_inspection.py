@@ -123,7 +123,7 @@ def test_an_unknown_kernel_fails_the_count_with_its_name_and_the_mend(
     foreign: torch.library.Library,
 ) -> None:
     x = torch.ones(3, 3)
-    with pytest.raises(UnknownKernel, match=r"whether some_lab\.secret multiplies .*register_flop_formula"):
+    with pytest.raises(UnknownKernel, match=r"\.secret .*_flop_formula"):
         inspect(lambda: torch.ops.some_lab.secret(x @ x))
     assert inspect(lambda: torch.ops.some_lab.harmless(x @ x)).matmuls == 1
     with pytest.raises(UnknownKernel, match=r"some_lab\.sorts"):

@@ -52,13 +52,11 @@ def test_its_fields_are_its_own_and_travel_as_json() -> None:
     model = experts()
     assert Model.from_json(model.to_json()) == model
     assert type(model).__module__ == "overlayccl_core.workloads.experts"
-    with pytest.raises(ValueError, match="expert: there is no such field: did you mean 'experts'"):
+    with pytest.raises(ValueError, match=r"expert: .*'experts'"):
         experts(expert=3)
-    with pytest.raises(
-        ValueError, match=r"hidden: must be greater than or equal to 1 .*channels of an expert"
-    ):
+    with pytest.raises(ValueError, match=r"hidden: .*equal to 1"):
         experts(hidden=0)
-    with pytest.raises(ValueError, match=r"microbatches must divide batch \(got 2 and 3\)"):
+    with pytest.raises(ValueError, match=r"microbatches .*2 and 3"):
         experts(batch=3)
 
 
@@ -69,7 +67,7 @@ def test_its_sites_become_cases_in_both_directions() -> None:
     assert {case.id for case in cases.values()} == {"uniform_a2a/n2-96B-f32", "grad_ar/n2-t1-64B-f32"}
     assert directions["combine_1_backward"] is Direction.BACKWARD
     assert directions["combine_1_forward"] is Direction.FORWARD
-    with pytest.raises(ValueError, match="model tiny-experts: experts must be as many as ranks"):
+    with pytest.raises(ValueError, match=r"experts must be .*ranks"):
         cases_of_model(experts(experts=3), deployment, 2)
     sizes = {"model": "experts", "experts": 2, "width": 4, "hidden": 8}
     assert case_of("grad_ar", sizes, deployment)["sizes"] == (16, 64, 64)
@@ -81,10 +79,10 @@ def test_a_site_of_a_backward_that_is_not_there_or_with_the_name_of_another_is_r
     model = experts()
     *_, gradients = sites_of(model, 2, RANKS)
     monkeypatch.setattr(type(model), "sites", lambda *_: (replace(gradients, direction=Direction.BACKWARD),))
-    with pytest.raises(ValueError, match=r"site gradients: grad_ar/.* has no backward"):
+    with pytest.raises(ValueError, match=r"gradients: .*no backward"):
         cases_of_model(model, load("config/deployments/local-2.yaml"), 2)
     monkeypatch.setattr(type(model), "sites", lambda *_: (gradients, gradients))
-    with pytest.raises(ValueError, match="two sites are called 'gradients'"):
+    with pytest.raises(ValueError, match=r"two sites .*'gradients'"):
         sites_of(model, 2, RANKS)
 
 
@@ -191,7 +189,5 @@ def test_a_workload_without_pieces_is_named_with_those_that_have_some(tmp_path: 
     (tmp_path / "workloads" / "expert.py").write_text(source)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(loader.VARIABLE, f"{PLUGINS}:{tmp_path}")
-        with pytest.raises(
-            ValueError, match="no 'expert' in overlayccl_core/training/models: did you mean 'experts'"
-        ):
+        with pytest.raises(ValueError, match=r"no 'expert' .*'experts'"):
             pieces_of(experts(workload="expert"))

@@ -74,13 +74,13 @@ def test_a_second_run_has_nothing_to_do_and_a_seed_more_runs_that_alone(root: Pa
     (root / "more.yaml").write_text(yaml.safe_dump({"ablations": more}))
     done = snakemake(root, "--profile", "local", "ablations", "-n", "--configfile", "more.yaml")
     planned = done.stdout + done.stderr
-    assert "Searching uniform_a2a (random@2)" in planned and planned.count("Searching ") == 1, planned
+    assert "uniform_a2a (random@2)" in planned and planned.count("Searching ") == 1, planned
 
 
 def test_where_none_of_its_problems_is_configured_it_says_so_and_all_goes_on(root: Path) -> None:
     done = snakemake(root, "--profile", "local", "ablations", "-n", "--config", "problems=tp_mlp")
     said = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "ablations.problems: none of uniform_a2a is among `problems` (tp_mlp): name one there" in said
+    assert all(part in said for part in ("ablations.problems: ", "uniform_a2a", "(tp_mlp)"))
     done = snakemake(root, "--profile", "local", "all", "-n", "--config", "problems=tp_mlp")
     assert done.returncode == 0, done.stderr

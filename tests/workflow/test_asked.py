@@ -112,7 +112,7 @@ def test_what_was_asked_is_made_again_from_its_answers_and_a_forged_price_is_fou
         found
     )
     outcome, why = found["calls"]  # this program answers no question about a sketch that is wrong
-    assert outcome is CheckOutcome.COULD_NOT and "2 of its questions had no answer" in why
+    assert outcome is CheckOutcome.COULD_NOT and "2 of its questions" in why
     table = root / TREE / "search/command/candidates.parquet"
     before = table.read_bytes()
     rewritten(table, lambda f: f.with_columns(pl.col("predicted_us") * 0.9))

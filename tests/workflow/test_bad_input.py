@@ -1,6 +1,7 @@
 """Bad input is one message that names file, field and mend; nothing is half-written, nothing lost."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -41,17 +42,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--config", "presett=smoke"], "presett: is no override key: did you mean 'preset'?"),
-        (
-            ["--config", "problems=tp_mpl"],
-            "problems: there is no 'tp_mpl' in overlayccl_core/problems: did you mean 'tp_mlp'? There are: ",
-        ),
+        (["--config", "presett=smoke"], "presett: .*'preset'"),
+        (["--config", "problems=tp_mpl"], "problems: .*mpl.*'tp_mlp'"),
     ],
 )
 def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[str], message: str) -> None:
     done = snakemake(root, "--profile", "local", "all", *arguments)
     assert done.returncode != 0
-    assert done.stderr.count(message) == 1 and message in done.stderr.splitlines()[-1]
+    assert len(re.findall(message, done.stderr)) == 1 and re.search(message, done.stderr.splitlines()[-1])
     assert "Traceback" not in done.stderr and "common.smk" not in done.stderr
     assert not (root / "results").exists()
 
@@ -67,26 +65,17 @@ def test_a_folder_with_braces_in_its_path_is_refused_before_the_plan(tmp_path: P
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (("heldout_seed: 2", "heldout_sed: 2"), "heldout_sed: there is no such field: did you mean"),
-        (
-            ("  uniform_a2a: #", "  uniform_a2b: #"),
-            "cases: there is no 'uniform_a2b' in overlayccl_core/problems: did you mean 'uniform_a2a'?",
-        ),
-        (("\nshortlist:", "\nprobe: {seconds: 1}\nshortlist:"), "probe stands in line 35, too"),
-        (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "divide the world size (got 3 and 4)"),
+        (("heldout_seed: 2", "heldout_sed: 2"), "heldout_sed: .*_seed'"),
+        (("  uniform_a2a: #", "  uniform_a2b: #"), "cases: .*_a2b'.*_a2a'"),
+        (("\nshortlist:", "\nprobe: {seconds: 1}\nshortlist:"), "probe .*line 35"),
+        (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "world size .*3 and 4"),
         (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),
-        (("{payload: 64KiB}", "{payloud: 64KiB}"), "payloud: there is no such field: did you mean 'payload'"),
-        (("[tp_mlp, layer", "[tp_nlp, tp_mlp, layer"), "problems: there is no 'tp_nlp'"),
-        (("deployment: local", "deployment: nowhere"), "config/deployments/nowhere.yaml does not exist"),
-        (
-            ("backend: torchdist", "backend: torchdust"),
-            "config/deployments/local.yaml: backend: there is no 'torchdust' in overlayccl_core/backends: did",
-        ),
-        (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node must divide ranks (got 3 and 4)"),
-        (
-            ("  # corpus: texts ", "  corpus: texts "),
-            "longrun: model nano: corpus: there is no folder texts: name",
-        ),
+        (("{payload: 64KiB}", "{payloud: 64KiB}"), "payloud: .*'payload'"),
+        (("[tp_mlp, layer", "[tp_nlp, tp_mlp, layer"), "problems: .*'tp_nlp'"),
+        (("deployment: local", "deployment: nowhere"), "nowhere.yaml .*not exist"),
+        (("backend: torchdist", "backend: torchdust"), "local.yaml: .*torchdust"),
+        (("ranks_per_node: 4", "ranks_per_node: 3"), "per_node .*got 3 and 4"),
+        (("  # corpus: texts ", "  corpus: texts "), "longrun.*corpus: .*texts"),
     ],
 )
 def test_a_wrong_file_is_one_message(
@@ -100,9 +89,8 @@ def test_a_wrong_file_is_one_message(
         edited += text.count(edit[0])
         file.write_text(text.replace(*edit))
     assert edited == 1
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=message) as error:
         prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
-    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -111,17 +99,17 @@ def test_a_folder_of_plug_ins_that_is_not_there_is_no_mistake_of_a_file(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("OVERLAYCCL_PLUGINS", "/nowhere")
-    with pytest.raises(OSError, match=r"^OVERLAYCCL_PLUGINS: there is no folder /nowhere: name folders"):
+    with pytest.raises(OSError, match=r"_PLUGINS: .*/nowhere"):
         prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"proposer": "claude"}, "search claude: .*ANTHROPIC_API_KEY"),
-        ({"proposer": "command", "command": "no-such-program"}, "search command: .*no-such-program"),
-        ({"proposer": "command", "command": "python no/answer.py"}, "search command: .* no/answer.py in "),
-        ({"proposer": "command"}, "search command: no process can be confined"),
+        ({"proposer": "claude"}, "claude: .*_API_KEY"),
+        ({"proposer": "command", "command": "no-such-program"}, "command: .*such-program"),
+        ({"proposer": "command", "command": "python no/answer.py"}, "command: .*no/answer.py"),
+        ({"proposer": "command"}, "command: .*be confined"),
     ],
 )
 def test_a_search_that_cannot_ask_stops_where_jobs_start_and_never_a_plan(
@@ -160,7 +148,7 @@ def test_a_search_that_is_only_compared_is_asked_for_its_key_where_it_is(
     fields = yaml.safe_load(Path("config/config.yaml").read_text())
     fields["ablations"]["searches"] = ["offline@0", "claude@0"]
     pipeline = prepare(fields, (), starts=True)
-    with pytest.raises(ValueError, match=r"search claude@0: .*ANTHROPIC_API_KEY"):
+    with pytest.raises(ValueError, match=r"claude@0: .*_API_KEY"):
         assert pipeline.compared
     assert prepare(fields, (), starts=False).compared
 
@@ -212,9 +200,7 @@ def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_wher
     assert part.settings.models == ("nano",)
     assert part.left_out.endswith("nano-dp (needs grad_ar)")
     named = config | {"problems": "tp_mlp", "models": "nano,nano-dp"}
-    with pytest.raises(
-        ValueError, match="models: nano-dp has grad_ar at its sites, which is not among `problems`"
-    ):
+    with pytest.raises(ValueError, match=r"models: nano-dp.*grad_ar"):
         prepare(named, ("problems", "models"))
 
 
@@ -227,10 +213,8 @@ def test_a_model_that_is_only_sized_is_refused_for_training_in_one_line(
     with pytest.raises(ValueError) as error:
         prepare(config, ("models",), starts=starts)
     said = str(error.value)
-    assert said.startswith(
-        "model olmoe-10b: its workload olmoe has no training step (no file training/models/olmoe.py"
-    )
-    assert "there are: llama): leave it out of `models`" in said and "\n" not in said
+    assert all(part in said for part in ("model olmoe-10b: ", "models/olmoe.py", "llama", "`models`"))
+    assert "\n" not in said
 
 
 def test_problems_that_a_step_has_together_are_chosen_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,9 +243,7 @@ def test_a_run_says_once_which_models_it_leaves_out(root: Path, problems: str, t
 def test_a_library_that_is_not_installed_is_named_before_any_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(backend, "REQUIRES", ("torch", "no_such_library"))
-    with pytest.raises(
-        ValueError, match=r"needs no_such_library, which this Python does not have: install it there"
-    ):
+    with pytest.raises(ValueError, match=r"no_such_library.*install"):
         prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
 
 
@@ -299,7 +281,7 @@ def test_a_table_that_is_not_what_it_should_be_stops_the_command(
     assert said == log
     assert said.count("\n") == 1
     assert str(probes) in said
-    assert "snakemake --profile local" in said
+    assert "--profile local" in said
     assert earlier.read_bytes() == b"measured before"
     assert not (tmp_path / "fidelity.parquet").exists()
     assert not list(tmp_path.glob("*.tmp"))

@@ -122,12 +122,11 @@ def test_where_prices_come_out_equal_nothing_behind_the_shortlists_runs(runs: di
     assert set(ran.started) == PRICED | {"report"}  # which has the code of the cost model, too
     lines = [line.partition("] ")[2] for line in ran.said.splitlines() if ": begins" in line]
     assert len(lines) == len(ran.started)
-    assert f"fit: begins again: its code is another: {FEATURES}" in lines
     made = ", ".join(
         f"results/local/problems/grad_ar/{t}.parquet" for t in ("prices", "search/offline/candidates")
     )
-    assert f"shortlist grad_ar: begins again: made anew: {made}" in lines
-    assert all(": begins again: " in line for line in lines)
+    causes = dict(line.split(": begins again: ") for line in lines)
+    assert causes["fit"].endswith(f": {FEATURES}") and causes["shortlist grad_ar"].endswith(f": {made}")
 
 
 def test_prices_and_probes_that_keep_the_shortlists_time_no_candidate(runs: dict[str, Ran]) -> None:
@@ -159,8 +158,8 @@ def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_wit
     assert set(refused.started) <= of_problems("bench")
     for said in (stays.said, refused.said.partition("ERROR: ")[2]):
         then, now = re.findall(r"cpu .* #[0-9a-f]{8}", said)[0].split(". This is: ")
-        assert "MALLOC_ARENA_MAX" not in then and "environment MALLOC_ARENA_MAX=1" in now
-        assert "snakemake --profile local all --config machine=here" in said
+        assert "MALLOC_ARENA_MAX" not in then and "MALLOC_ARENA_MAX=1" in now
+        assert "--config machine=here" in said
 
 
 def test_where_it_is_asked_for_all_that_is_measured_is_measured_again_and_the_run_says_why(
@@ -172,4 +171,4 @@ def test_where_it_is_asked_for_all_that_is_measured_is_measured_again_and_the_ru
     for job in MEASURED:
         (line,) = (line for line in again.said.splitlines() if f"{job}: begins" in line)
         assert "begins again: " in line and "told something else: " in line, line
-        assert "environment MALLOC_ARENA_MAX=1" in line
+        assert "MALLOC_ARENA_MAX=1" in line

@@ -46,7 +46,7 @@ def test_it_leaves_tables_and_a_page_in_a_folder_of_its_own(root: Path) -> None:
     assert asked["message"][-1] == "it called finish"
     compared = read(COMPARED_PROBES, folder / "compared_probes.parquet")
     assert compared.filter(pl.col("chosen_by").list.len() > 0).height == rows.filter(arm="agent")["probes"][0]
-    assert "nothing about models follows" in (folder / "probing.html").read_text()
+    assert "nothing about models" in (folder / "probing.html").read_text()
     assert {p.name for p in results.glob("*.parquet")} == {"selftest.parquet", "capabilities.parquet"}
     assert len(list((folder / "command/answers").glob("*.json"))) == 5
     started = (root / "started.txt").read_text().split()
@@ -74,10 +74,7 @@ def test_what_all_runs_knows_nothing_of_it(root: Path) -> None:
 def test_without_anybody_to_ask_it_says_so_before_any_job(root: Path) -> None:
     done = snakemake(root, "--profile", "local", "probing", "-n")
     assert done.returncode != 0
-    assert (
-        "error: probing: no search of `searches` asks a language model: --config proposer=claude"
-        in done.stderr
-    )
+    assert all(part in done.stderr for part in ("error: probing: ", "`searches`", "proposer=claude"))
 
 
 def test_the_budget_is_a_parameter_of_the_conversation(root: Path) -> None:
@@ -85,4 +82,4 @@ def test_the_budget_is_a_parameter_of_the_conversation(root: Path) -> None:
     (root / "more.yaml").write_text(json.dumps(more))
     done = snakemake(root, "--profile", "local", "probing", "-n", "--configfile", "more.yaml", *ASK)
     planned = done.stdout + done.stderr
-    assert "Letting command choose probes" in planned, planned
+    assert "Letting command choose" in planned, planned

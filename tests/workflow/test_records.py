@@ -55,13 +55,13 @@ def test_tables_without_records_are_named_with_the_mend(
     copied = HERE / "ablations/problems/tp_mlp/search/offline/calls.parquet"
     copied.parent.mkdir(parents=True)
     copied.touch()
-    assert f"how {copied} came about" in unrecorded(HERE)
+    assert str(copied) in unrecorded(HERE)
     INCOMPLETE.mkdir(parents=True, exist_ok=True)
     (INCOMPLETE / place_of(copied).name).touch()  # of a job that was cut off: it is made again
     assert unrecorded(HERE) == ""
     shutil.rmtree(FOLDER)
-    assert f"how {HERE}/selftest.parquet came about" in unrecorded(HERE)
-    assert "Bring .snakemake/metadata along, or move results/local away" in unrecorded(HERE)
+    parts = (f"{HERE}/selftest.parquet", ".snakemake/metadata", "move results/local")
+    assert all(part in unrecorded(HERE) for part in parts)
 
 
 def test_a_table_that_was_copied_over_another_is_of_none_of_the_records(
@@ -161,8 +161,8 @@ def test_what_else_is_another_is_said_in_words_and_what_a_release_before_left_sa
     sidecar.write_text(json.dumps(told))
     said = besides(HERE)
     assert f"host container-1 (here {platform.node()})" in said and "OMP_NUM_THREADS" not in said
-    assert "CUDA_HOME /opt/cuda (here unset), NCCL_DEBUG unset (here INFO)" in said
-    assert "--config machine=here" in said
+    parts = ("CUDA_HOME /opt/cuda", "NCCL_DEBUG unset", "here INFO", "--config machine=here")
+    assert all(part in said for part in parts)
     for text in (
         json.dumps({"host": platform.node(), "environment": environment()}),
         *('{"host": "elsewhere"}', "[]", "no JSON"),
@@ -186,5 +186,5 @@ def test_jobs_that_measure_are_told_why_they_may_not(monkeypatch: pytest.MonkeyP
     refuse_elsewhere()
     assert elsewhere(HERE, "one", "one") == ""
     tell_jobs(elsewhere(HERE, "that", "this"))
-    with pytest.raises(ValueError, match=r"libraries: that. This is: this. .* all --config machine=here"):
+    with pytest.raises(ValueError, match=r"that\. .*this\. .*=here"):
         refuse_elsewhere()

@@ -106,7 +106,7 @@ def test_a_model_is_refused_where_the_backend_does_not_train(finished: Path) -> 
         patch.setenv("OVERLAYCCL_PLUGINS", plugins)
         done = python(finished, "-c", asks)
     assert done.returncode != 0
-    assert "trains no model (a made-up clock knows no training step), and nano is configured" in done.stderr
+    assert "trains no model" in done.stderr and "nano is configured" in done.stderr
     assert os.environ.get("OVERLAYCCL_PLUGINS") != plugins
 
 

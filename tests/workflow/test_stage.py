@@ -68,7 +68,7 @@ def test_a_rules_command_ends_when_its_run_is_gone(tmp_path: Path) -> None:
     run.write_text(json.dumps({"run": "of another"}))
     assert ended(job)[0] == 130
     said = (tmp_path / "tiny.log").read_text()
-    assert "the run that began this is gone: ending" in said and "what was measured so far is kept" in said
+    assert "is gone: ending" in said and "so far is kept" in said
     assert not (tmp_path / HERE / "made.txt").exists()
 
 
@@ -83,7 +83,7 @@ def test_after_a_clock_was_set_back_what_a_rules_command_read_is_older_than_what
     os.utime(read, (dated, dated))
     code, said = ended(start(tmp_path, "--inputs", f"read={HERE / 'read.txt'}", seconds=0.0))
     assert code == 0, said
-    assert ("the clock was set back: 1 files of results/local" in said) is (ahead_s > 0)
+    assert ("1 files of results/local" in said) is (ahead_s > 0)
     assert time.time() >= read.stat().st_mtime >= dated - 3601 and made.read_text() == "made"
     assert read.stat().st_mtime == (
         pytest.approx(dated) if ahead_s < 0 else pytest.approx(time.time(), abs=60)
@@ -93,7 +93,7 @@ def test_after_a_clock_was_set_back_what_a_rules_command_read_is_older_than_what
 def test_a_rules_command_that_may_not_measure_here_does_nothing(tmp_path: Path) -> None:
     why = {"OVERLAYCCL_ELSEWHERE": "results/local was measured on another machine"}
     code, said = ended(start(tmp_path, "--partial", "p", seconds=0.0, **why))
-    assert code == 1 and "ERROR: results/local was measured on another machine" in said
+    assert code == 1 and f"ERROR: {why['OVERLAYCCL_ELSEWHERE']}" in said
     assert not (tmp_path / "working").exists()
     assert ended(start(tmp_path, seconds=0.0, **why))[0] == 0
 

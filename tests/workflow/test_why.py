@@ -1,6 +1,7 @@
 """What would rerun, and because of what: in words that name the file, the key, the table."""
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,13 +47,8 @@ def test_after_a_run_nothing_is_to_be_done(made: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        (FIT, "", "\nMORE = 1\n", f"fit: its code is another: {FIT}\n"),
-        (
-            "config/config.yaml",
-            "bootstraps: 200",
-            "bootstraps: 201",
-            "fit: told something else: fit.bootstraps 200 -> 201\n",
-        ),
+        (FIT, "", "\nMORE = 1\n", f": {FIT}\n"),
+        ("config/config.yaml", "bootstraps: 200", "bootstraps: 201", "bootstraps 200 -> 201\n"),
     ],
 )
 def test_it_names_what_was_changed_and_what_may_follow(
@@ -98,7 +94,7 @@ def test_a_file_with_fields_that_differ_is_read_as_snakemake_reads_it(made: Path
     (made / "mine.yaml").write_text("fit: {bootstraps: 201}\n")
     words = ("-m", "overlayccl_core.cli.main", "--root", str(made), "why", "--configfile", "mine.yaml")
     for told in (why(made, "--configfile", "mine.yaml"), python(made, *words)):
-        assert told.stdout.startswith("fit: told something else: fit.bootstraps 200 -> 201\n"), told.stderr
+        assert re.match("fit: .* 200 -> 201\n", told.stdout), told.stderr
 
 
 def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path) -> None:
@@ -108,8 +104,7 @@ def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path
         edited(made, "overlayccl_core/report/charts.py", "\nMORE = 1\n"),
     ):
         told = why(made).stdout
-    assert "fit: told something else: fit.bootstraps 200 -> 201\n" in told
-    assert "report: its code is another: overlayccl_core/report/charts.py\n" in told
+    assert re.search("fit: .* 200 -> 201\n", told) and re.search("report: .*/charts.py\n", told)
     assert "report" not in told.rpartition("\n  ")[2]
 
 
@@ -125,16 +120,14 @@ def test_files_that_are_all_younger_than_what_was_made_are_not_blamed(made: Path
     finally:
         for file, one in before.items():
             os.utime(file, ns=(one.st_atime_ns, one.st_mtime_ns))
-    assert told.startswith(
-        "fit: its code is another. Dates do not tell which file it was: more than 4 are younger"
-    )
+    assert told.startswith("fit: ") and "more than 4 " in told
     assert ".py" not in told
 
 
 def test_on_another_machine_it_says_so_first(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     says, then = why(made).stdout.splitlines()
-    assert says.startswith("results/local was measured on another machine") and "machine=here" in says
+    assert says.startswith("results/local ") and "machine=here" in says
     assert then == "Nothing is to be done."
     with edited(made, CALLS, "\nMORE = 1\n"):
         assert why(made).stdout.splitlines()[0] == says
@@ -145,30 +138,30 @@ def test_tables_without_records_are_named_and_no_run_begins(made: Path) -> None:
     says = why(made).stdout
     run = snakemake(made, "--profile", "local", "all")
     away.rename(made / ".snakemake/metadata")
-    assert says.startswith("nothing here says how results/local/") and "move results/local away" in says
+    assert "results/local/" in says and "move results/local " in says
     assert run.returncode != 0 and says.splitlines()[0] in run.stderr
 
 
 def test_models_that_are_left_out_are_named(made: Path) -> None:
     told = why(made, "--config", "problems=tp_mlp").stdout
-    assert told.startswith("models that are left out, as `problems` does not name what they need: nano-")
+    assert re.match("models .*problems.*nano-", told)
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"),
+    ("gone", "job"),
     [
-        ("theta.parquet", "fit: not there: theta.parquet"),
-        ("selftest.parquet", "selftest: not there: selftest.parquet"),
-        ("train/nano/stamps.parquet", "train nano: not there: stamps.parquet"),
-        ("problems/tp_mlp/bench.sidecar.json", "bench tp_mlp: not there: bench.sidecar.json"),
+        ("theta.parquet", "fit"),
+        ("selftest.parquet", "selftest"),
+        ("train/nano/stamps.parquet", "train nano"),
+        ("problems/tp_mlp/bench.sidecar.json", "bench tp_mlp"),
     ],
 )
-def test_a_table_that_is_gone_is_named(made: Path, gone: str, said: str) -> None:
+def test_a_table_that_is_gone_is_named(made: Path, gone: str, job: str) -> None:
     table = made / "results/local" / gone
     away = table.rename(f"{table}.gone")
     told = why(made).stdout
     away.rename(table)
-    assert told.startswith(f"{said}\n")
+    assert told.startswith(f"{job}: not there: {table.name}\n")
 
 
 def test_a_table_whose_job_was_cut_off_is_named_with_that(made: Path) -> None:
@@ -192,9 +185,7 @@ def test_a_module_that_is_not_what_was_confirmed_is_named_and_nothing_is_taken_a
     for path, text in before.items():
         path.write_text(text)
     (folder / "grad_ar.py").unlink()
-    assert told.startswith(
-        "deploy: not there: ring_kv.py\ndeploy: not what was confirmed: results/local/deploy/grad_ar.py\n"
-    )
+    assert "not there: ring_kv.py\n" in told and re.search("confirmed: .*grad_ar.py\n", told)
     assert other == "Nothing is to be done.\n" and there == {*(path.name for path in before), "grad_ar.py"}
 
 
@@ -204,8 +195,8 @@ def test_of_two_tables_that_are_gone_both_are_named(made: Path) -> None:
     told = why(made).stdout
     for table, one in zip(tables, away, strict=True):
         one.rename(table)
-    assert "fit: not there: theta.parquet\n" in told
-    assert "confirm: not there: confirmed_stamps.parquet\n" in told
+    for job, table in zip(("fit", "confirm"), tables, strict=True):
+        assert f"{job}: not there: {table.name}\n" in told
 
 
 def test_a_comment_is_nothing(made: Path) -> None:
@@ -219,4 +210,4 @@ def test_a_comment_is_nothing(made: Path) -> None:
 def test_what_is_wrong_with_the_configuration_is_shown(made: Path) -> None:
     done = why(made, "--config", "nonsense=3")
     assert done.returncode != 0
-    assert "nonsense: is no override key" in done.stderr and not done.stdout
+    assert "nonsense: " in done.stderr and not done.stdout

@@ -37,7 +37,7 @@ def tp(site: str, microbatches: int = M) -> Case:
 def write(folder: Path, name: str, *entries: DeployedCase, stamp: Stamp = HERE) -> None:
     problem = entries[0].forward.problem.case.problem
     source = deployed_module(problem, entries, stamp, calls=CALLS)
-    assert "import torch.distributed" not in source and "It needs torch and torch_xla and nothing" in source
+    assert "import torch.distributed" not in source and "torch and torch_xla" in source
     (folder / f"{name}.py").write_text(source)
 
 
@@ -109,7 +109,7 @@ def test_the_stamp_tells_library_and_versions(seen: Seen) -> None:
         assert rank["out"]["differs"] == []
     for rank in seen["versions"]:
         assert rank["differs"] == ["library", "torch-xla", NUMERIC_TOKEN] and len(rank["warnings"]) == 1
-        assert f"measured with library neuron, torch-xla 2.9.0, {NUMERIC_TOKEN} 1, here" in rank["strict"]
+        assert all(part in rank["strict"] for part in ("neuron", f"torch-xla 2.9.0, {NUMERIC_TOKEN} 1"))
 
 
 def test_values_and_gradients_of_other_groups_are_as_defined(seen: Seen) -> None:
@@ -128,7 +128,7 @@ def test_the_selftest_passes_what_is_right_also_with_rows_that_mean_nothing_and_
     for rank in seen["right"] + seen["rows"]:
         assert rank["error"] == "" and max(line["error"] for line in rank["lines"]) < REORDERED_TOLERANCE
     for rank in seen["wrong"]:
-        assert "differs from the plain calls" in rank["error"] and "OVERLAYCCL_PLAIN=1" in rank["error"]
+        assert "differs from the plain" in rank["error"] and "OVERLAYCCL_PLAIN=1" in rank["error"]
 
 
 @pytest.mark.parametrize(("value", "chained"), [("0", True), ("1", False)])
@@ -141,23 +141,23 @@ def test_values_that_mean_nothing_reach_others_where_collectives_are_chained(
     case = catalog.case("pp_send_recv", fields, ranks=RANKS, ranks_per_node=RANKS, uniform=True)
     write(tmp_path, "pairs", entry(case, "pair_gather"))
     for rank in play(tmp_path, {"pairs": ("tested", "pairs.py", {})})["pairs"]:
-        assert ("differs from the plain calls by nan" in rank["error"]) is chained, rank["error"]
+        assert ("by nan" in rank["error"]) is chained, rank["error"]
 
 
 def test_checked_ranks_fail_together(seen: Seen) -> None:
     for rank in seen["checked"]:
-        assert "rank 2: group 0" in rank["shape"] and "all ranks must do the same" in rank["group"]
+        assert "rank 2: group 0" in rank["shape"] and "must do the same" in rank["group"]
         assert rank["values"] == [4, 8, 12]
 
 
 def test_what_the_real_library_stumbles_over_is_refused_on_all_ranks(seen: Seen) -> None:
     for rank in seen["traps"]:
         for name in ("other groups", "other order", "other size"):
-            assert rank[name].startswith("graphs differ: rank 0 calls"), (name, rank[name])
+            assert rank[name].startswith("graphs differ: rank 0"), (name, rank[name])
         assert "same number of replicas" in rank["unequal"]
         for name in ("not all", "twice"):
-            assert "replica groups must hold each of 4 ranks once" in rank[name]
-        assert "axis 0 of (3,) must be cut" in rank["not divided"]
+            assert "each of 4 ranks once" in rank[name]
+        assert "axis 0 of (3,)" in rank["not divided"]
         assert "each once on a side" in rank["sent twice"]
 
 

@@ -39,7 +39,7 @@ def test_versions_of_driver_runtime_and_collectives_are_told(host: Path) -> None
     assert rows["Neuron driver"]["ok"] and rows["Neuron driver"]["detail"] == "aws-neuronx-dkms 2.26.5.0"
     assert rows["Neuron runtime"]["ok"] and "has 2.30.51" in rows["Neuron runtime"]["detail"]
     assert not rows["Neuron collectives"]["ok"]
-    assert "docs/install_neuron.sh installs it" in rows["Neuron collectives"]["detail"]
+    assert "docs/install_neuron.sh" in rows["Neuron collectives"]["detail"]
 
 
 def test_they_are_those_that_a_node_of_the_cluster_installs() -> None:
@@ -50,7 +50,7 @@ def test_they_are_those_that_a_node_of_the_cluster_installs() -> None:
 def test_a_file_that_was_just_made_must_be_seen_and_writable(tmp_path: Path) -> None:
     made = tmp_path / "made"
     assert not node_doctor.shared(made)["ok"]
-    assert "a folder that all nodes share" in node_doctor.shared(made)["detail"]
+    assert "all nodes share" in node_doctor.shared(made)["detail"]
     made.touch()
     row = node_doctor.shared(made)
     assert row["ok"] and str(tmp_path) in row["detail"] and made.read_text()

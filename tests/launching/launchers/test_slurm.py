@@ -1,6 +1,7 @@
 """What Slurm's launcher asks for, and what it says where there is no Slurm. (tests/slurm runs it on a real one.)"""
 
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ def test_without_its_commands_it_is_refused_with_what_works_here(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     told = slurm.refuses(two_nodes())
-    assert "4 ranks run on 2 nodes" in told and "no sbatch and no srun and no squeue" in told
-    assert "snakemake --profile local all" in told
+    parts = ("4 ranks", "2 nodes", "no sbatch", "no srun", "no squeue", "--profile local")
+    assert all(part in told for part in parts)
     for command in ("sbatch", "srun", "squeue"):
         (tmp_path / command).touch(0o755)
     assert slurm.refuses(two_nodes()) == ""
@@ -35,7 +36,7 @@ def test_without_its_commands_it_is_refused_with_what_works_here(
 def test_ranks_start_inside_of_a_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(slurm.JOB, raising=False)
     told = slurm.refuses_here(two_nodes())
-    assert "its ranks start in a job of Slurm, and this is none" in told and "salloc" in told
+    assert "in a job of Slurm" in told and "salloc" in told
     monkeypatch.setenv(slurm.JOB, "1")
     assert slurm.refuses_here(two_nodes()) == ""
 
@@ -65,15 +66,13 @@ def test_where_all_nodes_are_this_host_they_find_it_at_the_loopback(monkeypatch:
 
 def test_a_job_of_too_few_nodes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told(monkeypatch, node("n1", "127.0.0.1"))
-    with pytest.raises(
-        LaunchError, match=r"tells of 1 nodes in job 12 \(n\[1-2\]\), and deployment here has 2"
-    ):
+    with pytest.raises(LaunchError, match=r"1 nodes .*job 12 .*has 2"):
         slurm.address(two_nodes())
 
 
 def test_a_node_to_which_no_way_leads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told(monkeypatch, node("n1", "127.0.0.1") + node("n2", "nowhere.invalid"))
-    with pytest.raises(LaunchError, match=r"node n2 has the address nowhere.invalid, to which no way leads"):
+    with pytest.raises(LaunchError, match=r"n2 .*nowhere\.invalid"):
         slurm.address(two_nodes())
 
 
@@ -144,17 +143,13 @@ def test_the_doctor_asks_the_partition_and_a_node_of_the_profile(
     ("scripts", "check", "told"),
     [
         ({"scontrol": "echo 'Slurmctld(primary) at head is DOWN'"}, "Slurm", "start slurmctld"),
-        (
-            {"sinfo": '[[ "$*" == *compute1* ]] || echo "cpu*"'},
-            "partition compute1",
-            "set slurm_partition in profiles/trn1/profile.yaml to one of cpu",
-        ),
+        ({"sinfo": '[[ "$*" == *compute1* ]] || echo "cpu*"'}, "partition compute1", "slurm_partition .*cpu"),
         (
             {"sinfo": "echo 'compute1*|1|idle'; echo 'compute1*|1|drain'"},
             "partition compute1",
-            "nodes: 1 idle, 1 drain: 2 are needed: resume them (`sinfo -R`), or take fewer nodes",
+            "1 drain: 2 .*sinfo -R",
         ),
-        ({"srun": "echo 'no such file' >&2; exit 1"}, "a job on a node", "failed (no such file): "),
+        ({"srun": "echo 'no such file' >&2; exit 1"}, "a job on a node", "no such file"),
         (
             {"srun": """echo '{"check": "EFA", "ok": false, "detail": "0 interfaces: set Efa: Enabled"}'"""},
             "a node's EFA",
@@ -167,7 +162,7 @@ def test_what_is_missing_is_told_in_one_line_with_its_mend(
 ) -> None:
     commands(tmp_path, monkeypatch, **scripts)
     [row] = [row for row in slurm.doctor(two_nodes(), PROFILE) if not row["ok"]]
-    assert row["check"] == check and told in row["detail"] and "\n" not in row["detail"]
+    assert row["check"] == check and re.search(told, row["detail"]) and "\n" not in row["detail"]
 
 
 def test_a_job_that_does_not_start_is_not_waited_for_for_ever(

@@ -82,9 +82,7 @@ def test_groups_and_gradients_on_the_device_and_what_it_was_proven_with(here: St
     torch.stack(ys).sum().backward()
     assert [x.grad.mean().item() for x in xs if x.grad is not None] == [2.0, 2.0]
     assert [x.mean().item() for x in xs] == [1.0, 2.0] and leave.stamp()["differs"] == []
-    with pytest.raises(
-        ValueError, match=r"tensors on xla:0; got 2, and \(1, 3, 6\) torch.float32 on cpu at 0"
-    ):
+    with pytest.raises(ValueError, match=r"xla:0; got 2, .*cpu at 0"):
         leave.group(0)([torch.zeros(1, 3, 6)] * 2)
 
 

@@ -157,7 +157,7 @@ def test_processes_that_torch_xla_does_not_join_are_refused() -> None:
 
     program = all_known_ways(small_case("tp_mlp", 4))["forward developer"]
     assert xr.world_size() == 1 and program.collectives[0].kind is Kind.ALL_REDUCE
-    with pytest.raises(RuntimeError, match=r"for 4 ranks, and torch_xla has 1 \(PJRT_DEVICE is CPU\)"):
+    with pytest.raises(RuntimeError, match=r"for 4 ranks.* 1 .*is CPU"):
         printed(emit(program))["connect"]()
 
 
@@ -178,7 +178,7 @@ def test_a_deployed_module_asks_torch_xla_who_is_here(monkeypatch: pytest.Monkey
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     names["check_started"]()
     monkeypatch.setenv("WORLD_SIZE", "4")
-    with pytest.raises(RuntimeError, match="4 ranks were started, and torch_xla has 1"):
+    with pytest.raises(RuntimeError, match=r"4 ranks .*started.*has 1"):
         names["connect"](case.id, device=torch_xla.device())
 
 

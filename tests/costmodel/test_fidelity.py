@@ -77,7 +77,7 @@ def test_a_model_that_knows_the_true_times_is_right_within_its_noise_and_no_clos
 def test_what_has_no_meaning_has_no_value() -> None:
     figures = fidelity(scored((10, [10.0] * 2), (20, [20.0] * 2)))
     assert figures.spearman is figures.kendall is figures.repeat_spearman is None
-    with pytest.raises(ValueError, match="at least 2 rounds \\(got 1\\)"):
+    with pytest.raises(ValueError, match=r"2 rounds .*got 1"):
         fidelity(scored((10, [10.0]), (20, [20.0, 20.0])))
-    with pytest.raises(ValueError, match="at least one measured Program"):
+    with pytest.raises(ValueError, match="one measured Program"):
         fidelity([])

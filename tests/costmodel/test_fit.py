@@ -161,7 +161,7 @@ def test_ablation_shows_what_a_term_is_good_for() -> None:
 
 
 def test_bad_observations_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 6 mixed Programs to judge it \\(got 0\\)"):
+    with pytest.raises(ValueError, match=r"6 mixed .*got 0"):
         fit(observations(TRUE, probes=structured_probes(FOUR)), SETTINGS)
     with pytest.raises(ValueError, match="times must be positive"):
         fit([replace(o, time_us=0.0) for o in observations(TRUE)], SETTINGS)

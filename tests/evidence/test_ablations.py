@@ -212,7 +212,7 @@ def test_a_line_ends_where_its_search_did() -> None:
 
 def test_a_search_without_a_seed_in_its_name_is_refused() -> None:
     made = candidates(candidate("a", 1.0, search="mine"))
-    with pytest.raises(ValueError, match="search mine: its name must tell its seed, as in mine@0"):
+    with pytest.raises(ValueError, match=r"search mine: .*mine@0"):
         curve_rows(searched(("program", "a"), search="mine"), made)
 
 
@@ -223,7 +223,7 @@ def test_tables_of_two_machines_are_not_compared() -> None:
 
 
 def test_without_any_price_it_says_so() -> None:
-    with pytest.raises(ValueError, match="no search found a Program with a price"):
+    with pytest.raises(ValueError, match="no search found"):
         run(searched(("infeasible", "a")), candidates(candidate("a", None)), NO_CALLS)
 
 

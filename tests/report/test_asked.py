@@ -65,13 +65,13 @@ def test_every_launch_that_confirms_has_a_floor_of_rounds_of_its_own() -> None:
 
 
 def test_intervals_of_too_few_launches_say_nothing_of_another_launch() -> None:
-    assert "in 2 launches only, so intervals allow for 20% between launches" in too_few_launches(2)
+    assert all(part in too_few_launches(2) for part in ("in 2 launches only", "allow for 20%"))
     assert too_few_launches(3) == too_few_launches(0) == ""  # none: all Cases are a model's
 
 
 def test_steps_that_confirm_name_their_own_setting() -> None:
     said = too_few_steps(steps(4, 4), CONFIRM)
-    assert "confirm.step_seconds (18 a launch) left no time for more" in said
+    assert "confirm.step_seconds" in said and "18 a launch" in said
 
 
 def test_nothing_is_said_where_all_have_their_rounds() -> None:
@@ -87,8 +87,8 @@ def test_the_fewest_of_each_is_told_beside_its_own_floor_and_what_to_give_more_o
             *of_bench("grad_ar", bench(("a", 12)), BENCH),
         ]
     )
-    assert "probe 18 of 25, bench of tp_mlp 7 of 12." in text and "grad_ar" not in text
-    assert "Give more probe.seconds and bench.seconds before" in text
+    parts = ("probe 18 of 25", "bench of tp_mlp 7 of 12", "probe.seconds", "bench.seconds")
+    assert all(part in text for part in parts) and "grad_ar" not in text
 
 
 def test_the_probes_of_the_fit_are_held_to_what_they_were_to_get() -> None:
@@ -106,8 +106,8 @@ def test_a_slow_program_that_left_its_race_is_not_short_of_rounds() -> None:
 
 def test_training_at_the_fewest_steps_is_said_with_the_launches_and_the_configured_maximum() -> None:
     text = too_few_steps(steps(4, 4, 6), TRAIN)
-    assert text.startswith("nano trained 4 steps even of fast arms in 2 of 3 launches")
-    assert "up to 8 were wanted: train.seconds (20 a launch)" in text
+    parts = ("nano trained 4 steps", "2 of 3 launches", "up to 8", "train.seconds", "20 a launch")
+    assert all(part in text for part in parts)
 
 
 def test_nothing_is_said_of_launches_with_time_for_more_or_where_no_more_was_wanted() -> None:

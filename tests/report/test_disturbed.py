@@ -1,5 +1,6 @@
 """What is said of launches in which others took too much of the CPU."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -38,14 +39,11 @@ def test_nothing_is_said_where_nobody_disturbed_anything(whole: Path, tmp_path: 
 def test_launches_are_counted(whole: Path, tmp_path: Path) -> None:
     tree = tree_with(whole, tmp_path, steps=(3,))
     (said,) = disturbed(tree)
-    assert said.startswith(
-        "Disturbed: others took over 10% of the CPU in 1 of 4 launches of the training of nano."
-    )
+    assert all(part in said for part in ("Disturbed: ", "10%", "1 of 4 ", "training of nano"))
     assert said in [text.text for text in notes(tree)]
 
 
 def test_the_launches_that_confirm_are_counted_too(whole: Path, tmp_path: Path) -> None:
     tree = tree_with(whole, tmp_path, bench=(0,), steps=(0, 1, 2), confirmed=(1,))
     (said,) = disturbed(tree)
-    assert "1 of 1 launch of the bench of tp_mlp, 3 of 4 launches of the training of nano" in said
-    assert "1 of 4 launches of the steps that confirm the choice" in said
+    assert re.search("1 of 1 .*tp_mlp, 3 of 4 .*nano.*1 of 4 .*confirm", said)

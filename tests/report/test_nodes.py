@@ -38,7 +38,7 @@ def test_a_bench_on_other_nodes_than_the_probes_is_told(whole: Path, tmp_path: P
     tell(tree, PROBES, "probes", ONE)
     tell(tree, BENCH, "problems/tp_mlp/bench", OTHER)
     [said] = of_nodes(tree)
-    assert said == f"Launches ran on nodes that differ: {ONE}; others on {OTHER}."
+    assert f"differ: {ONE}; others on {OTHER}." in said
     assert said in [text.text for text in notes(tree)]
 
 
@@ -48,4 +48,4 @@ def test_clocks_that_differ_by_a_share_of_a_step_are_told(whole: Path, tmp_path:
     assert isinstance(shortest_us, float)
     tell(tree, STEPS, "train/nano/steps", ONE, 0.05 * shortest_us)
     [said] = of_nodes(tree)
-    assert ", 5.0% of the shortest that was timed" in said
+    assert ", 5.0% of the shortest" in said

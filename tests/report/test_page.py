@@ -1,5 +1,6 @@
 """The page of runs that have everything, and of runs that lack this or that."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -53,30 +54,26 @@ def words(blocks: list[Block]) -> str:
 def test_a_card_says_first_what_has_to_be_read_first_then_the_gain_over_the_rival(whole: Path) -> None:
     (card,) = headline.cards_of(Tree(path=whole)).cards
     assert card.title == "nano" and card.tone == "good"
-    assert card.lead == "Not splitting the batch wins: what is deployed computes it whole (M = 1)."
+    assert "splitting the batch wins" in card.lead and "(M = 1)" in card.lead
     assert card.figure == "1.08\N{MULTIPLICATION SIGN}"
-    assert card.unit == (
-        "as fast as the best that needs no search at the same or less memory, best known way at M = 1 "
-        "(1.05..1.11), faster"
-    )
-    assert card.lines[0].startswith("Deployed: the batch whole (M = 1), all_to_all_of_copies")
-    assert card.lines[1].startswith("Over developer at M = 1, where developer alone is fastest: 1.37")
+    unit = ("same or less memory", "best known way at M = 1", "(1.05..1.11), faster")
+    assert all(part in card.unit for part in unit)
+    assert all(part in card.lines[0] for part in ("(M = 1)", "all_to_all_of_copies"))
+    assert all(part in card.lines[1] for part in ("developer at M = 1", "fastest: 1.37"))
 
 
 def test_where_torch_is_faster_the_card_leads_with_that(faster_ddp: Tree) -> None:
     (card,) = (c for c in headline.cards_of(faster_ddp).cards if c.title == "nano-dp")
     assert card.figure == "keep torch DDP (25 MiB)" and card.tone == "warning"
-    assert card.lead.startswith(
-        "Keep torch DDP (25 MiB) at M = 1, which needs no search, at the same or less memory"
-    )
-    assert "The search added nothing here: what was chosen is hand bundled" in card.lead
+    assert card.lead.startswith("Keep torch DDP (25 MiB)") and "same or less memory" in card.lead
+    assert "search added nothing" in card.lead and "chosen is hand bundled" in card.lead
 
 
 def test_between_known_ways_the_card_has_words_in_place_of_a_number() -> None:
     mine = deployed(ran_as="hand_bundled", needs_search=False)
     card = headline._card(worth(mine, rival(1, "developer", 1.4, 1.2, 1.6), chosen="hand_bundled"))
     assert card.figure == "no search needed" and "1.40" not in card.unit and card.lead == ""
-    assert card.unit.startswith("The search added nothing here: what was chosen is hand bundled")
+    assert "search added nothing" in card.unit and "chosen is hand bundled" in card.unit
 
 
 def test_a_gain_beyond_noise_over_the_rival_is_good_news_and_nothing_less_is() -> None:
@@ -97,30 +94,23 @@ def test_every_way_stands_in_the_table_with_its_time_memory_and_ratio(whole: Pat
     assert table.rows[strong][0] == "M = 1, the chosen file"
     assert rows["M = 1, hand bundled"][-1] == "single graph"
     ratio = "1.08\N{MULTIPLICATION SIGN} (1.05..1.11)"
-    assert rows["M = 1, best known way (rival)"] == (
-        "132 ms",
-        "12.7 MiB",
-        ratio,
-        "faster",
-        "no",
-        "\N{EN DASH}",
-    )
+    known = rows["M = 1, best known way (rival)"]
+    assert known == ("132 ms", "12.7 MiB", ratio, "faster", "no", "\N{EN DASH}")
     assert rows["M = 8, developer"][:2] == ("860 ms", "1.62 MiB")
 
 
 def test_where_developers_own_calls_are_deployed_there_is_no_gain(tmp_path: Path) -> None:
     tree = Tree(path=write_tree(tmp_path / "local", chosen="developer", problems=("tp_mlp",), data=False))
-    assert "The search added nothing here: what was chosen is developer" in words([headline.cards_of(tree)])
+    said = words([headline.cards_of(tree)])
+    assert "search added nothing" in said and "chosen is developer" in said
     assert "there is no gain" in words(gain.blocks(tree))
 
 
 def test_a_case_is_told_with_its_gains_and_whose_step_counts(faster_ddp: Tree) -> None:
     said = words(deployed_part.blocks(faster_ddp))
-    assert "In 1 of them the search added nothing: what people write was chosen." in said
-    assert "keep torch DDP (25 MiB)" in said
-    assert "grad_ar/n4-t4-420B-f32, forward; counts in the step of nano-dp m1" in said
-    assert "flat (= hand bundled)" in said
-    assert "1.21\N{MULTIPLICATION SIGN} (1.16..1.30), faster (single graph)" in said
+    assert "In 1 of them the search" in said and "keep torch DDP (25 MiB)" in said
+    assert re.search("grad_ar/n4-t4-420B-f32, .*nano-dp m1", said) and "flat (= hand bundled)" in said
+    assert "1.21" in said and "(1.16..1.30), faster" in said
 
 
 def test_disturbed_passes_and_a_faster_best_other_are_said_before_the_table(run: Path) -> None:
@@ -129,26 +119,26 @@ def test_disturbed_passes_and_a_faster_best_other_are_said_before_the_table(run:
     changed |= {"instead": "hand_bundled", "use": "known"}
     put(DEPLOYED, [{**one, **changed} for one in rows], run / "deployed.parquet")
     (warned,) = (b.text for b in deployed_part.blocks(Tree(path=run)) if getattr(b, "tone", "") == "warning")
-    assert "use hand bundled, which needs no search" in warned and "Disturbed: others took" in warned
+    assert "use hand bundled" in warned and "Disturbed: " in warned
     assert "4.1 ms, disturbed" in words(deployed_part.blocks(Tree(path=run)))
 
 
 @pytest.mark.parametrize(
     ("gone", "part", "said"),
     [
-        (["splits.parquet"], gain.blocks, "No model was timed after the choice"),
+        (["splits.parquet"], gain.blocks, "No model was timed"),
         (["train"], training.blocks, "No model was trained"),
         (["splits.parquet"], headline.blocks, "No model was trained"),
-        (["deployed.parquet"], headline.blocks, "Nothing was timed again after the choice"),
-        (["deployed.parquet"], deployed_part.blocks, "Nothing was timed again after the choice"),
+        (["deployed.parquet"], headline.blocks, "Nothing was timed again"),
+        (["deployed.parquet"], deployed_part.blocks, "Nothing was timed again"),
         (["problems/tp_mlp/choice.parquet"], deployed_part.blocks, "Nothing was chosen"),
         (["problems/tp_mlp/choice.parquet"], costs.blocks, "Nothing was chosen"),
         (["deploy"], deployed_part.blocks, "No module was deployed"),
         (["problems/tp_mlp/search"], rejected.blocks, "No search has run"),
-        (["problems/tp_mlp/verdicts.parquet"], rejected.blocks, "No gate has said anything"),
-        (["theta.parquet", "problems"], prediction.blocks, "No Program was both priced and measured"),
+        (["problems/tp_mlp/verdicts.parquet"], rejected.blocks, "No gate has said"),
+        (["theta.parquet", "problems"], prediction.blocks, "No Program was both"),
         (["logs"], spent.blocks, "has left its duration"),
-        (["splits.parquet"], spent.blocks, "Nothing that is deployed was timed in a model's steps"),
+        (["splits.parquet"], spent.blocks, "was timed in a model's"),
     ],
 )
 def test_a_part_that_was_not_made_is_shown_as_missing(
@@ -166,22 +156,19 @@ def test_a_run_with_probes_alone_has_a_page(run: Path) -> None:
     for name in ("deployed", "splits", "confirmed", "confirmed_steps", "confirmed_stamps"):
         (run / f"{name}.parquet").unlink()
     text = page(trees_of([run]))
-    assert (
-        "No model was trained" in text
-        and "Nothing was timed again" in text
-        and "predicted against measured" in text
-    )
+    parts = ("No model was trained", "Nothing was timed again", "predicted against")
+    assert all(part in text for part in parts)
 
 
 def test_a_damaged_table_is_named_with_its_mend(run: Path) -> None:
     file = run / "train/nano/steps.parquet"
     file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(ValueError, match=r"steps.parquet.*truncated.*Make it again"):
+    with pytest.raises(ValueError, match=r"steps.parquet.*truncated.*Make"):
         training.blocks(Tree(path=run))
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no run has left a table here: run snakemake"):
+    with pytest.raises(ValueError, match=r"no run .*run snakemake"):
         trees_of([tmp_path])
     with pytest.raises(ValueError, match="there is no such folder"):
         trees_of([tmp_path / "nowhere"])
@@ -195,21 +182,10 @@ def test_a_run_is_given_once(run: Path) -> None:
 def test_verdicts_searches_and_conditions_are_told(whole: Path) -> None:
     tree = Tree(path=whole)
     said = words(rejected.blocks(tree))
-    for part in (
-        "relative) away from the unsharded",
-        "ended: no new elite",
-        "proposals",
-        "of the library that are out",
-    ):
+    for part in ("away from the unsharded", "ended: no new elite", "proposals", "library that are out"):
         assert part in said
     said = words(deployed_part.conditions(tree))
-    for part in (
-        "more ranks than cores",
-        "Nothing here is emulated",
-        "probes of the cost model",
-        "steps that confirm the choice",
-        "host test",
-    ):
+    for part in ("more ranks than", "Nothing here is emulated", "probes of the", "that confirm", "host test"):
         assert part in said
 
 
@@ -219,18 +195,13 @@ def test_what_a_backend_emulates_is_told_in_place_of_the_libraries_figures(run: 
     put(PROBES, table.to_dicts(), path, settings().part("probe"))
     tree = Tree(path=run)
     for said in (words(deployed_part.conditions(tree)), words(list(deployed_part.notes(tree)))):
-        assert "Emulated: times are of a made-up clock, not of the library's collectives" in said
+        assert "Emulated: " in said and "of a made-up clock" in said
         assert "Nothing here is emulated" not in said
 
 
 def test_regret_and_fidelity_stand_beside_the_repeat_error(whole: Path) -> None:
     said = words(prediction.blocks(Tree(path=whole)))
-    for part in (
-        "held-out mixed Programs the median error is",
-        "(repeat error",
-        "Regret is",
-        "at most 3.0%",
-    ):
+    for part in ("the median error is", "(repeat error", "Regret is", "at most 3.0%"):
         assert part in said
 
 

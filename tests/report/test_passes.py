@@ -24,7 +24,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 def test_a_problem_without_a_model_says_so_and_shows_every_candidate_of_its_bench(tree: Tree) -> None:
     text, table = passes.blocks(tree)
-    assert isinstance(text, Text) and "No model of this run trains uniform_a2a: no step is told" in text.text
+    assert isinstance(text, Text) and "trains uniform_a2a: no" in text.text
     assert isinstance(table, Table) and table.title.startswith("uniform_a2a: the bench") and table.folded
     bench, choice = (
         tree.table(BENCH, "problems/uniform_a2a/bench"),
@@ -59,9 +59,7 @@ def test_a_program_of_several_strategies_has_one_row_with_all_names(tree: Tree) 
 def test_the_end_of_a_run_says_it_too(tree: Tree) -> None:
     assert tree.deployed is not None
     said = [part for part in case_parts(tree.deployed) if isinstance(part, str)]
-    assert [s for s in said if "No model of this run trains" in s] == [
-        passes.untrained_text(("uniform_a2a",))
-    ]
+    assert [s for s in said if "No model of this run" in s] == [passes.untrained_text(("uniform_a2a",))]
 
 
 def test_names_may_be_broken_at_their_joints_only() -> None:

@@ -50,16 +50,16 @@ def drawn(
 
 def test_every_choice_has_a_row_and_parts_of_the_sweep_their_spread() -> None:
     text = drawn(["model"])
-    assert "the sweep, all of it" in text and "the sweep, parts of the seconds of asks" in text
+    assert "the sweep, all of it" in text and "the sweep, parts of" in text
     assert "0.2 (0.1..0.3)" in text and "12 of 40" in text and "41 of 60" in text
-    assert "4 questions, 3 launches, 0.25 USD; it called finish." in text
+    assert "4 questions, 3 launches" in text and "0.25 USD" in text and "called finish" in text
     assert "scripted" not in text and "is wrong by 9.4%" in text
-    assert '<a href="probing.parquet">' in text and "by the rule <code>weigh_probes</code>" in text
+    assert '<a href="probing.parquet">' in text and "<code>weigh_probes</code>" in text
 
 
 def test_what_a_script_chose_says_so_in_the_table_and_above_it() -> None:
     text = drawn(["scripted"])
-    assert "asks (scripted)" in text and "nothing about models follows" in text
+    assert "asks (scripted)" in text and "nothing about models" in text
 
 
 def test_what_is_not_known_is_a_dash() -> None:

@@ -34,27 +34,23 @@ def told(tree: Path, *whys: str) -> tuple[Text, Table]:
 
 def test_searches_that_ended_by_themselves_are_good_news(run: Path) -> None:
     text, table = told(run, "no_new_elite", "no_exchange", "no_new_elite")
-    assert text.text == (
-        "Of 3 searches, 2 ended by themselves, 1 had nothing to exchange; no guard cut one short."
-    )
-    assert text.tone == "good"
-    assert table.title == "Why the searches ended, in their own words"
+    parts = ("Of 3 searches", "2 ended by themselves", "1 had nothing", "no guard")
+    assert all(part in text.text for part in parts) and text.tone == "good"
+    assert table.title.startswith("Why the searches ended")
     assert table.rows[0] == ("tp_mlp/n0, forward", "offline", "by itself: no new elite", "0", "said 0")
 
 
 def test_what_a_guard_cut_is_a_warning_that_names_it_and_stands_first(run: Path) -> None:
     text, table = told(run, "no_new_elite", "seconds", "programs", "no_base", "programs", "rounds")
-    assert "1 had no right strategy to begin with" in text.text
-    assert "4 were cut short (2 by `programs`, 1 by `rounds`, 1 by `seconds`)" in text.text
-    assert text.tone == "warning"
+    parts = ("1 had no right", "4 were cut", "2 by `programs`", "1 by `rounds`", "1 by `seconds`")
+    assert all(part in text.text for part in parts) and text.tone == "warning"
     assert [line[0] for line in table.rows] == [f"tp_mlp/n{n}, forward" for n in (2, 4, 5, 1, 3, 0)]
-    assert table.rows[0][2] == "cut by the guard `programs`"
+    assert "guard `programs`" in table.rows[0][2]
 
 
 def test_a_proposer_that_failed_is_a_warning_and_stands_first(run: Path) -> None:
     text, table = told(run, "no_new_elite", "proposer_failed")
-    assert "1 ended when the proposer failed" in text.text
-    assert text.tone == "warning"
+    assert "the proposer failed" in text.text and text.tone == "warning"
     assert table.rows[0][2] == "its proposer failed"
 
 

@@ -24,7 +24,7 @@ def test_they_are_those_of_the_run_and_only_the_part_of_its_rule(tmp_path: Path)
     of_run = SETTINGS.changed(bench=SETTINGS.bench.changed(minimum_rounds=3))
     told = settings_of(made_with(tmp_path, "--settings", of_run.part("bench"), "--log", "x"))
     assert told is not None and told.bench == of_run.bench != SETTINGS.bench
-    with pytest.raises(AttributeError, match=r"settings\.train is not among"):
+    with pytest.raises(AttributeError, match=r"settings\.train is not"):
         _ = told.train
 
 
@@ -36,5 +36,5 @@ def test_without_a_sidecar_or_settings_in_it_nothing_is_known(tmp_path: Path) ->
 @pytest.mark.parametrize("text", ["{", '{"bench": {"seconds": 3, "patience": 4}}'])
 def test_settings_of_another_release_are_named_with_their_mend(tmp_path: Path, text: str) -> None:
     path = made_with(tmp_path, "--settings", text)
-    with pytest.raises(ValueError, match=r"bench\.sidecar\.json: .*not of this release.*Make it again"):
+    with pytest.raises(ValueError, match=r"bench\.sidecar\.json: .*release.*Make"):
         settings_of(path)

@@ -56,7 +56,7 @@ def test_a_known_way_replays_at_any_case() -> None:
 
 
 def test_a_known_way_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(Rejected, match=r"no strategy 'flatt'.*flat"):
+    with pytest.raises(Rejected, match=r"strategy 'flatt'.*flat"):
         replay(Recipe(base="flatt"), catalog.build(case("grad_ar")))
 
 
@@ -109,16 +109,14 @@ def test_steps_on_a_transpose_come_after_transposing() -> None:
 def test_a_step_that_does_nothing_is_named_with_its_place_its_class_and_what_there_is() -> None:
     steps = (("merge", "all_reduce:world:1", "all"), ("merge", "all_gather:node:2", "all"))
     with pytest.raises(
-        DoesNotApply,
-        match=r"step 2 of 2 at grad_ar/\S+: rule merge at all_gather:node:2 with all:"
-        r" no such collectives in this Program \(there is all_reduce:world:1\)",
+        DoesNotApply, match=r"step 2 of 2 at grad_ar/.*all_gather:node:2 .*is all_reduce:world:1"
     ):
         replay(Recipe(base="one_by_one", steps=steps), catalog.build(case("grad_ar")))
 
 
 def test_a_rule_that_there_is_not_is_named_with_those_that_are() -> None:
     recipe = Recipe(base="one_by_one", steps=(("mergee", "all_reduce:world:1", "all"),))
-    with pytest.raises(ValueError, match=r"no 'mergee'.*did you mean 'merge'"):
+    with pytest.raises(ValueError, match=r"no 'mergee'.*'merge'"):
         replay(recipe, catalog.build(case("grad_ar")))
 
 
@@ -126,7 +124,7 @@ def test_a_transpose_replays_at_the_backward_only() -> None:
     recipe = Recipe(base=TransposeOf(recipe=Recipe(base="native")))
     forward, backward = catalog.directions(case("uniform_a2a"))
     assert replay(recipe, backward).problem.direction is Direction.BACKWARD
-    with pytest.raises(ValueError, match="replay it at the backward"):
+    with pytest.raises(ValueError, match="at the backward"):
         replay(recipe, forward)
 
 

@@ -12,7 +12,7 @@ from overlayccl_core.search.proposers.command import check
 @pytest.mark.parametrize(
     ("command", "missing"),
     [
-        ("no-such-program-anywhere there.py", "program 'no-such-program-anywhere'"),
+        ("no-such-program-anywhere there.py", "program 'no-such-"),
         ("{python} examples/answer.py", "examples/answer.py in "),
         ("{python} -u ./answer", "./answer in "),
         ("{python} there.py /nowhere/sketches", "/nowhere/sketches in "),
@@ -30,7 +30,7 @@ def test_a_program_or_a_file_that_is_not_there_is_said_before_anything_starts(
     (tmp_path / "sketches").mkdir()
     (tmp_path / "there.py").touch()
     if missing:
-        with pytest.raises(ValueError, match=f"command: there is no {missing}.*: give"):
+        with pytest.raises(ValueError, match=f"command: .*no {missing}.*give"):
             check(search)
     else:
         check(search)

@@ -1,5 +1,6 @@
 """Whatever a proposer gives, a row says what was wrong and the search goes on; if it raises, what came stays."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -67,43 +68,40 @@ def rewrite(at: Any = None, steps: Any = (MERGE,), **fields: Any) -> Any:
 @pytest.mark.parametrize(
     ("proposal", "message"),
     [
-        (None, "must be a Rewrite or a Sketch (got NoneType)"),
-        ("merge", "must be a Rewrite or a Sketch (got str)"),
-        ({"function": "f", "source": SOURCE}, "must be a Rewrite or a Sketch (got dict)"),
-        (object(), "must be a Rewrite or a Sketch (got object)"),
-        (sketch(source=f"# {SURROGATE}\n{SOURCE}"), "`source` must be text that UTF-8 can hold (character 2"),
-        (sketch(function=SURROGATE), "`function` must be text that UTF-8 can hold"),
-        (sketch(rationale=SURROGATE), "`rationale` must be text that UTF-8 can hold"),
-        (sketch(source=SOURCE.encode()), "`source` must be a text (got bytes)"),
-        (sketch(source=None), "`source` must be a text (got NoneType)"),
-        (sketch(function=["f"]), "`function` must be a text (got list)"),
-        (sketch(rationale=3), "`rationale` must be a text (got int)"),
-        (sketch(source="#" * (MAX_SOURCE_BYTES + 1)), f"at most {MAX_SOURCE_BYTES} bytes (got"),
-        (sketch(function="f" * 10**6), "`function` must have at most 200 bytes (got 1000000)"),
-        (sketch(source=""), "no strategy 'backwards' in the source: there are none"),
+        (None, "a Sketch .*got NoneType"),
+        ("merge", "a Sketch .*got str"),
+        ({"function": "f", "source": SOURCE}, "a Sketch .*got dict"),
+        (object(), "a Sketch .*got object"),
+        (sketch(source=f"# {SURROGATE}\n{SOURCE}"), "`source` .*UTF-8 .*character 2"),
+        (sketch(function=SURROGATE), "`function` .*UTF-8"),
+        (sketch(rationale=SURROGATE), "`rationale` .*UTF-8"),
+        (sketch(source=SOURCE.encode()), "`source` .*got bytes"),
+        (sketch(source=None), "`source` .*got NoneType"),
+        (sketch(function=["f"]), "`function` .*got list"),
+        (sketch(rationale=3), "`rationale` .*got int"),
+        (sketch(source="#" * (MAX_SOURCE_BYTES + 1)), f"at most {MAX_SOURCE_BYTES} bytes"),
+        (sketch(function="f" * 10**6), "`function` .*200 .*1000000"),
+        (sketch(source=""), "'backwards' .*are none"),
         (sketch(source=f"{SOURCE}\0"), "null byte"),
-        (sketch(function=""), "no strategy '' in the source"),
+        (sketch(function=""), "no strategy ''"),
         (sketch(function="back\0wards"), "no strategy 'back"),
         (sketch(source=f"def backwards(io, p):\n    return {'(' * 5000}"), "does not parse"),
         (sketch(source="def backwards(io, p):\n    backwards(io, p)\n"), "calls nest deeper than"),
-        (sketch(source="def backwards():\n    pass\n"), "the function takes  (got 2 arguments)"),
-        (rewrite(steps=()), "at least one step (got none)"),
-        (rewrite(steps=None), "at least one step (got NoneType)"),
-        (rewrite(steps=[MERGE]), "at least one step (got list)"),
-        (rewrite(steps=(list(MERGE),)), "a step must be a tuple of rule, class and knob (got list)"),
-        (rewrite(steps=(MERGE[:2],)), "a step must be a tuple of rule, class and knob (got 2 parts)"),
-        (
-            rewrite(steps=(MERGE, (*MERGE, "more"))),
-            "a step must be a tuple of rule, class and knob (got 4 parts)",
-        ),
-        (rewrite(steps=MERGE), "a step must be a tuple of rule, class and knob (got str)"),
-        (rewrite(steps=((*MERGE[:2], None),)), "`knob` must be a text (got NoneType)"),
-        (rewrite(steps=((*MERGE[:2], SURROGATE),)), "`knob` must be text that UTF-8 can hold"),
-        (rewrite(steps=((*MERGE[:2], f"1/{'9' * 5000}"),)), "`knob` must have at most 200 bytes"),
+        (sketch(source="def backwards():\n    pass\n"), "takes .*got 2 arguments"),
+        (rewrite(steps=()), "one step .*got none"),
+        (rewrite(steps=None), "one step .*got NoneType"),
+        (rewrite(steps=[MERGE]), "one step .*got list"),
+        (rewrite(steps=(list(MERGE),)), "a step must .*got list"),
+        (rewrite(steps=(MERGE[:2],)), "a step must .*2 parts"),
+        (rewrite(steps=(MERGE, (*MERGE, "more"))), "a step must .*4 parts"),
+        (rewrite(steps=MERGE), "a step must .*got str"),
+        (rewrite(steps=((*MERGE[:2], None),)), "`knob` .*got NoneType"),
+        (rewrite(steps=((*MERGE[:2], SURROGATE),)), "`knob` .*UTF-8"),
+        (rewrite(steps=((*MERGE[:2], f"1/{'9' * 5000}"),)), "`knob` .*200 bytes"),
         (rewrite(steps=(("me\0rge", *MERGE[1:]),)), "there is no 'me"),
-        (rewrite(rationale=None), "`rationale` must be a text (got NoneType)"),
-        (rewrite(at="developer"), "`at` must be a candidate (got str)"),
-        (lambda standing: rewrite(at=foreign())(standing), "`at` must be a candidate of this search"),
+        (rewrite(rationale=None), "`rationale` .*got None"),
+        (rewrite(at="developer"), "`at` .*got str"),
+        (lambda standing: rewrite(at=foreign())(standing), "`at` .*of this search"),
         (lambda standing: replace(rewrite()(standing), at=replace(standing.elites[0])), "of this search"),
     ],
 )
@@ -117,7 +115,7 @@ def test_a_bad_proposal_is_a_row_and_the_search_goes_on(proposal: Any, message: 
     refused, right = (
         a for a in result.attempts if a.rationale == "right" or a.outcome is ProposalOutcome.REJECTED
     )
-    assert refused.outcome is ProposalOutcome.REJECTED and message in refused.message
+    assert refused.outcome is ProposalOutcome.REJECTED and re.search(message, refused.message)
     assert right.outcome is ProposalOutcome.PROGRAM
     head = {"case": PROBLEM.case.id, "direction": "forward", "search": "hostile"}
     rows = [row | head for row in sketch_rows(result.attempts)]
@@ -137,9 +135,9 @@ def raises_midway(standing: Standing) -> Iterator[Any]:
     ("said", "message"),
     [
         (raises, "RuntimeError: no answer from the model \\ud800 ("),
-        (raises_midway, "KeyError: 'choices' ("),
-        (5, "TypeError: 'int' object is not iterable ("),
-        (RIGHT, "TypeError: 'Sketch' object is not iterable ("),
+        (raises_midway, "KeyError: 'choices'"),
+        (5, "TypeError: 'int'"),
+        (RIGHT, "TypeError: 'Sketch'"),
     ],
 )
 def test_a_proposer_that_raises_ends_its_search_with_one_message_and_what_was_searched_is_kept(
@@ -152,7 +150,7 @@ def test_a_proposer_that_raises_ends_its_search_with_one_message_and_what_was_se
     assert any(c.origin is Origin.SKETCH for c in result.candidates) == (said is raises_midway)
     named = {c.program.digest: "mine" for c in result.candidates}
     ending = ending_of(result, named, OFFLINE, None)
-    assert f"ended: proposer failed (offline: {result.explored.failure})" in ending.message
+    assert f"(offline: {result.explored.failure})" in ending.message
     assert "\n" not in ending.message and ending.message.encode()
 
 

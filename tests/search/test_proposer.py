@@ -83,7 +83,7 @@ def test_a_sketch_that_is_right_is_a_candidate_that_rules_may_begin_with() -> No
     [
         ("summed", ProposalOutcome.NOT_PROVEN, "expected 1/4 gradient"),
         ("never", ProposalOutcome.DOES_NOT_APPLY, "not of these sizes"),
-        ("missing", ProposalOutcome.REJECTED, "there are backwards, summed, never"),
+        ("missing", ProposalOutcome.REJECTED, "backwards, summed, never"),
         ("exchanged", ProposalOutcome.REJECTED, "d_received"),
     ],
 )

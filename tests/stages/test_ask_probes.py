@@ -134,12 +134,12 @@ def test_where_nobody_answers_there_are_rows_all_the_same(tmp_path: Path, withou
     assert rows["arm"].to_list() == ["fixed", "agent"]
     agent = rows.row(1, named=True)
     assert agent["probes"] == agent["priced"] == agent["launches"] == 0
-    assert agent["median_log_error"] is None and agent["ended"].startswith("asked no more: command 'false'")
+    assert agent["median_log_error"] is None and "command 'false'" in agent["ended"]
 
 
 def test_a_search_that_asks_nobody_is_refused(tmp_path: Path, without_ranks: None) -> None:
     offline = searches.load("offline", ROOT / "config/searches")
-    with pytest.raises(ValueError, match="search offline asks nobody"):
+    with pytest.raises(ValueError, match="offline asks nobody"):
         ask_probes.run(
             *(here(4), CONFIGURED, offline, capabilities(), tmp_path),
             asking=Asking(answers=tmp_path, tree=tmp_path, max_usd=None, root=ROOT),

@@ -98,7 +98,7 @@ def test_candidates_that_fail_on_the_ranks_are_rows_that_say_so_and_the_others_a
     assert failed["samples_us"].list.len().to_list() == [0] * 4
     assert frame.height == listed.height and frame.filter(pl.col("rounds") > 0).height == listed.height - 4
     message = {row["status"]: row["message"] for row in failed.iter_rows(named=True)}
-    assert "rank 1 of 2 died (exit code 3)" in message["crashed"]
+    assert "rank 1 of 2" in message["crashed"] and "exit code 3" in message["crashed"]
     assert "took no step for 6 s" in message["hung"]
     assert "wrong values: output" in message["wrong"]
     trace = Path(message["raised"].partition("; see ")[2])
@@ -184,8 +184,8 @@ def test_without_ranks_a_crash_that_does_not_come_again_costs_nobody_anything(
     assert {row["status"] for row in tables["bench"]} == {"timed"} and len(tables["bench"]) == listed.height
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height]
     assert {row["launch"] for row in tables["bench"]} == {0}
-    assert any("forward permute_ring crashed, trying it once more, alone: " in line for line in said)
-    assert any("forward permute_ring runs when it is alone: going on with it" in line for line in said)
+    assert any("permute_ring crashed, " in line for line in said)
+    assert any("permute_ring runs when" in line for line in said)
 
 
 def test_a_first_failure_outlives_a_run_that_is_cut_off(

@@ -92,7 +92,7 @@ def said(made: Mapping[str, choose.Chosen], problem: str, arm: str) -> set[str]:
 def test_what_helps_together_is_deployed_together(flows: SimpleNamespace) -> None:
     made = chosen(flows, {})
     assert arm_of(made, flows.ready) == "finalist_1"
-    assert all("times as fast as only_tp_mlp" in text for text in said(made, "uniform_a2a", "finalist_1"))
+    assert all("fast as only_tp_mlp" in text for text in said(made, "uniform_a2a", "finalist_1"))
 
 
 @pytest.mark.parametrize(("helps", "hurts"), [PROBLEMS, PROBLEMS[::-1]])
@@ -153,9 +153,7 @@ def test_a_model_that_shares_a_case_decides_about_the_other_problem_too(flows: S
     made = decided(flows, steps, stamps, models=models)
     assert arm_of(made, flows.ready) == "developer"
     for problem in PROBLEMS:  # exact sums and other losses: there every arm fails
-        assert all(
-            text.startswith("training other m2: its losses") for text in said(made, problem, "best_known_way")
-        )
+        assert all("other m2: its losses" in text for text in said(made, problem, "best_known_way"))
     assert {row["trained_in"] for row in made["tp_mlp"].choice} == {MODEL}
 
 

@@ -217,9 +217,7 @@ def test_a_deployed_file_that_fails_in_a_step_or_gives_wrong_gradients_ends_the_
     if not said:
         assert len(confirmed(tmp_path, with_model)["confirmed_steps"]) == 1
         return
-    with pytest.raises(
-        ValueError, match=f"^what was chosen cannot be deployed: its files, in nano-dp m1: {said}"
-    ):
+    with pytest.raises(ValueError, match=f"^what was chosen .*nano-dp m1: {said}"):
         confirmed(tmp_path, with_model)
 
 
@@ -229,9 +227,7 @@ def test_where_the_emitted_module_is_right_a_wrong_file_is_the_printers_fault_an
     honest, summed = decided(tmp_path), "all_reduce(view_9, world)"
     assert honest.module.count(summed) == 1  # the plain calls have others
     wrong = dataclasses.replace(honest, module=honest.module.replace(summed, "all_reduce(view_9 * 2, world)"))
-    with pytest.raises(
-        ValueError, match=r"forward deployed: .* differs .*OverlayCCL prints the file wrongly"
-    ):
+    with pytest.raises(ValueError, match=r"forward deployed: .* differs .*prints the file wrongly"):
         confirmed(tmp_path, wrong)
     assert not list((tmp_path / ".partial").glob("confirm-[ve]*"))  # the next run looks again
 
@@ -257,9 +253,7 @@ def test_what_takes_the_place_is_a_file_that_was_run_and_a_wrong_one_ends_the_ru
     before = trained(of.finalists, ARMS, MODEL, tmp_path)
     folder, said = tmp_path / ".partial", list[str]()
     with (
-        pytest.raises(
-            ValueError, match=r"^what takes the place .* cannot be deployed.*prints the file wrongly"
-        )
+        pytest.raises(ValueError, match=r"^what takes the place .*prints the file wrongly")
         if sabotaged
         else nullcontext()
     ):
@@ -300,9 +294,7 @@ def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(
     monkeypatch.setattr(torch_views, "_alias", alias)
     of = decided(tmp_path)
     assert mine
-    with pytest.raises(
-        ValueError, match=r"deployed: .* differs from the plain calls by .* not right here either"
-    ):
+    with pytest.raises(ValueError, match=r"deployed: .* differs .*not right here either"):
         confirmed(tmp_path, of)
     developer, flat = (
         Proven(

@@ -135,7 +135,7 @@ def test_an_identity_is_listed_and_not_searched() -> None:
     assert {row["direction"] for row in run.candidates} == {"forward"}
     ends = {row["direction"]: row for row in run.search_ends}
     assert (ends["forward"]["why"], ends["backward"]["why"]) == ("no_new_elite", "no_exchange")
-    assert ends["backward"]["message"].startswith("nothing to search: the identity")
+    assert "identity" in ends["backward"]["message"]
     assert {row["direction"] for row in search_of("uniform_a2a").candidates} == {"forward", "backward"}
 
 
@@ -160,7 +160,7 @@ def test_every_case_and_direction_has_one_end_with_the_counts_of_the_other_table
 
 def test_it_says_what_is_cheapest(run: Searched) -> None:
     searched = [row["message"] for row in run.search_ends if row["why"] != "no_exchange"]
-    assert searched and all("ended: no new elite; cheapest: " in message for message in searched)
+    assert searched and all("; cheapest: " in message for message in searched)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,8 @@ def test_a_guard_that_cuts_a_search_is_named_with_its_mend(
 ) -> None:
     end = search_of("tp_mlp", search=OFFLINE.changed(**changed), clock=clock).search_ends[0]
     assert (end["why"], end["search"]) == (why.value, "offline")
-    assert f"(cut: raise `{why.value}` in config/searches/offline.yaml); cheapest: " in end["message"]
+    parts = (f"raise `{why.value}`", "config/searches/offline.yaml)", "; cheapest: ")
+    assert all(part in end["message"] for part in parts)
     assert end["proposals"] >= end["programs"] > 0
 
 
@@ -189,7 +190,7 @@ def test_it_may_begin_with_developer_alone() -> None:
 
 def test_a_search_at_another_seed_names_the_file_that_it_is_configured_in() -> None:
     end = search_of("tp_mlp", search=OFFLINE.changed(name="offline@3", rounds=1)).search_ends[0]
-    assert end["search"] == "offline@3" and "in config/searches/offline.yaml)" in end["message"]
+    assert end["search"] == "offline@3" and "config/searches/offline.yaml)" in end["message"]
 
 
 def test_without_a_right_strategy_there_is_nothing_to_search_from() -> None:
@@ -197,7 +198,7 @@ def test_without_a_right_strategy_there_is_nothing_to_search_from() -> None:
     assert [row["why"] for row in run.search_ends] == ["no_base", "no_base"]
     assert not run.sketches and not run.candidates
     assert {(row["proposals"], row["programs"], row["families"]) for row in run.search_ends} == {(0, 0, 0)}
-    assert all("no strategy of its library is right" in row["message"] for row in run.search_ends)
+    assert all("no strategy of its" in row["message"] for row in run.search_ends)
 
 
 def test_a_search_at_a_smaller_case_counts_its_proposals_and_names_it() -> None:

@@ -84,7 +84,7 @@ def test_a_refinement_is_told_what_is_dear_and_held_to_it(run_search: Callable[.
     ran = run_search(model)
     assert [purpose for purpose, _ in model.asked] == ["ideas", "implement", *["refine"] * 3]
     told = model.said(2)
-    assert "Most of it is collectives:" in told and DOUBLING in told and "collective_permute" in told
+    assert "it is collectives:" in told and DOUBLING in told and "collective_permute" in told
     rows = ran.sketched(case("grad_ar", LARGER).id).filter(pl.col("purpose") == "refine")
     assert set(rows["aim"]) == {"collectives"} and rows["aim_us"].null_count() == 0
     assert rows["outcome"].to_list()[0] == "program" and rows["aimed_us"][0] is not None
@@ -133,7 +133,7 @@ def test_what_is_submitted_with_the_end_is_tried(run_search: Callable[..., Ran])
 
 def test_a_search_that_got_no_ideas_says_so(run_search: Callable[..., Ran]) -> None:
     ends = run_search(Script({})).tables["search_ends"]
-    assert ends["message"].str.contains("asked no more: no ideas came: nothing more is written").sum() == 1
+    assert ends["message"].str.contains("no ideas came").sum() == 1
 
 
 def test_equal_drafts_are_refined_once(run_search: Callable[..., Ran]) -> None:
@@ -198,7 +198,7 @@ def test_where_asking_on_is_in_vain_the_search_ends_with_what_it_has(run_search:
     [message] = ran.tables["search_ends"].filter(
         pl.col("sketched") == 1, pl.col("case") == case("grad_ar", LARGER).id
     )["message"]
-    assert "asked no more: max_usd: nothing is left" in message
+    assert "max_usd: nothing is left" in message
     assert ran.sketched(case("grad_ar", SMALLER).id)["outcome"].to_list() == ["program"]
 
 
@@ -249,7 +249,7 @@ def test_a_second_round_asks_about_what_failed_where_the_first_was_asked_and_tri
     model = Script({"mend": [sketch(WRONG)], "repair": [sketch(OTHER)]})
     ran = run_search(model, failed=(failed(DOUBLING),))
     assert [purpose for purpose, _ in model.asked] == ["mend", "repair"]
-    assert DOUBLING in model.said(0) and "raised: no permutes of 7 elements" in model.said(0)
+    assert DOUBLING in model.said(0) and "raised: no permutes of 7" in model.said(0)
     assert "expected 1/4 gradient" in model.said(1)
     outcomes = [ran.sketched(one.id)["outcome"].to_list() for one in GRADIENTS]
     assert outcomes == [["program"], ["not_proven", "program"]]

@@ -79,7 +79,7 @@ def test_a_direction_without_exchange_is_not_listed(flow: SimpleNamespace) -> No
     assert {row["direction"] for row in listed(flow)} == {"forward"}
     said: list[str] = []
     local = flow.known_ways.filter(pl.col("direction") == "backward")
-    with pytest.raises(ValueError, match="no Case has anything to be chosen"):
+    with pytest.raises(ValueError, match="no Case has anything"):
         shortlist.run(flow.configured, local, flow.prices, flow.candidates, emit, progress=said.append)
     assert "exchanges nothing" in said[0]
 
@@ -248,7 +248,5 @@ def test_without_a_proven_developer_there_is_nothing_to_compare_with(flow: Simpl
     broken = flow.known_ways.with_columns(
         equivalence=pl.when(pl.col("role") == "developer").then(pl.lit("fail")).otherwise("equivalence")
     )
-    with pytest.raises(
-        ValueError, match="developer, what all others are compared with, is not legal and proven"
-    ):
+    with pytest.raises(ValueError, match=r"developer, .*not legal"):
         listed(flow, ways=broken)

@@ -108,7 +108,7 @@ def test_where_no_sketch_is_proven_no_ranks_start(tmp_path: Path) -> None:
     candidates = found(tmp_path).filter(pl.col("origin") != "sketch")
     said: list[str] = []
     assert trial.run(deployment(2), "asks", candidates, tmp_path, progress=said.append) == {"trials": []}
-    assert said == ["no sketch is proven, so none is run"]
+    assert ["no sketch is proven" in line for line in said] == [True]
 
 
 def test_all_that_ran_leaves_nothing_to_mend(tmp_path: Path) -> None:

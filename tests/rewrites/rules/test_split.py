@@ -66,7 +66,7 @@ def test_a_knob_that_is_none_is_refused(knob: str) -> None:
 def test_a_million_collectives_for_one_are_refused() -> None:
     problem = catalog.build(case("grad_ar", {"sizes": [2**20]}))
     program = replay(Recipe(base="one_by_one"), problem)
-    assert "at most 1024 parts (got 1000000)" in refusal(RULE, program, "1000000")
+    assert all(part in refusal(RULE, program, "1000000") for part in ("at most 1024", "got 1000000"))
     assert len(apply(program, (RULE, "all_reduce:world:1", "1024")).collectives) == 1024
 
 

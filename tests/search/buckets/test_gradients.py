@@ -95,24 +95,24 @@ def test_a_shape_takes_the_bytes_of_its_dtype(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.txt", "", "lists no tensor; accepted are"),
-        ("a.txt", "embedding\n", "line 1 is not a name and a value"),
-        ("a.txt", "w 12x\n", "'12x' is neither a shape nor a size; accepted are"),
-        ("a.txt", "w 7\n", "7 bytes are no whole number of float32: check --dtype"),
+        ("a.txt", "", "lists no tensor"),
+        ("a.txt", "embedding\n", "line 1 is not a name"),
+        ("a.txt", "w 12x\n", "'12x' is neither"),
+        ("a.txt", "w 7\n", "7 bytes .*--dtype"),
         ("a.txt", "w 8\nw 8\n", "names 'w' twice"),
-        ("a.txt", "w 8x8\nnorm 8\n", r"norm: 8 is a bare number among shapes: write \[8\]"),
-        ("a.txt", "w -1x8\n", "'-1x8' is neither a shape nor a size"),
-        ("a.json", '{"w": [-1]}', "a shape is of whole numbers from 0 on"),
-        ("a.json", '{"w": [0, 8]}', "none of its tensors has an element"),
-        ("a.json", '{"w": false}', "False is neither a shape nor a size"),
+        ("a.txt", "w 8x8\nnorm 8\n", r"norm: 8 is.*write \[8\]"),
+        ("a.txt", "w -1x8\n", "'-1x8' is neither"),
+        ("a.json", '{"w": [-1]}', "whole numbers from 0"),
+        ("a.json", '{"w": [0, 8]}', "none .*has an element"),
+        ("a.json", '{"w": false}', "False is neither"),
         (".", "", "not readable"),
-        ("a.csv", "shape\n3x4\n", "has no column tensor"),
+        ("a.csv", "shape\n3x4\n", "no column tensor"),
         ("a.csv", "tensor,shape\nw,3,4\n", "line 2 has not 2 fields"),
-        ("a.csv", "tensor,elements\nw,3\n", "w has neither shape nor bytes"),
+        ("a.csv", "tensor,elements\nw,3\n", "w has neither"),
         ("a.json", "{", "not readable"),
-        ("a.json", "3", "neither a mapping of names nor a list of rows"),
-        ("a.json", '{"w": true}', "True is neither a shape nor a size"),
-        ("a.json", '{"w": ["a"]}', "a shape is of whole numbers from 0 on"),
+        ("a.json", "3", "neither a mapping"),
+        ("a.json", '{"w": true}', "True is neither"),
+        ("a.json", '{"w": ["a"]}', "whole numbers from 0"),
         ("a.parquet", "PAR1", "not readable"),
     ],
 )
@@ -127,12 +127,12 @@ def test_another_file_gives_a_message_that_names_it(
 
 @pytest.mark.parametrize("text", ["w soon\n", "w -1\n", "w nan\n", "w inf\n"])
 def test_a_ready_time_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match="w: ready_ms must be a time from 0 on"):
+    with pytest.raises(ValueError, match=r"w: ready_ms .*from 0"):
         read_ready(written(tmp_path, "a.txt", text))
 
 
 def test_a_missing_file_gives_a_message(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is no such file; accepted are"):
+    with pytest.raises(ValueError, match="there is no such file"):
         read_sizes(tmp_path / "nowhere.csv", DType.FLOAT32)
 
 
@@ -150,7 +150,7 @@ def test_gradients_come_in_the_order_of_readiness_and_the_last_first_where_it_is
 
 
 def test_names_that_differ_between_the_files_are_told() -> None:
-    with pytest.raises(ValueError, match=r"ready times hold nothing for 1 tensors \(b\)"):
+    with pytest.raises(ValueError, match=r"ready times .*\(b\)"):
         in_order_of_readiness({"a": 4, "b": 4}, {"a": 1.0})
-    with pytest.raises(ValueError, match=r"sizes hold nothing for 1 tensors \(c\)"):
+    with pytest.raises(ValueError, match=r"sizes .*\(c\)"):
         in_order_of_readiness({"a": 4}, {"a": 1.0, "c": 1.0})

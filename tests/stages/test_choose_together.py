@@ -48,7 +48,7 @@ def decided(
     made = {}
     for problem, flow in flows.of.items():
         tables = choose.Tables(
-            ways=flow.known_ways,
+            known_ways=flow.known_ways,
             candidates=flow.candidates,
             probes=flow.probes,
             shortlist=flows.shortlisted,

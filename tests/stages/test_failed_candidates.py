@@ -47,7 +47,7 @@ def test_the_fastest_candidate_that_failed_is_not_chosen(
     ready = write(FINALISTS, listed["finalists"], flow.folder / f"finalists-{status}.parquet")
     assert ready.filter(*(pl.col(k) == v for k, v in here.items())).is_empty()
     tables = choose.Tables(
-        ways=flow.known_ways, candidates=flow.candidates, shortlist=flow.shortlisted, bench=bench,
+        known_ways=flow.known_ways, candidates=flow.candidates, shortlist=flow.shortlisted, bench=bench,
         finalists=ready, probes=flow.probes, steps=pl.DataFrame(schema=STEPS.schema),
         stamps=pl.DataFrame(schema=STAMPS.schema),
     )  # fmt: skip

@@ -45,7 +45,7 @@ def summary_tables(
     flow: SimpleNamespace, bench: pl.DataFrame | None = None
 ) -> dict[str, list[dict[str, Any]]]:
     tables = summary.ProblemTables(
-        ways=flow.known_ways,
+        known_ways=flow.known_ways,
         prices=flow.prices,
         candidates=flow.candidates,
         shortlist=flow.shortlisted,

@@ -208,7 +208,7 @@ def test_where_the_developer_rounds_lossy_finds_are_listed(flow: SimpleNamespace
     rows = listed(flow, candidates=lossy, at_least=1000)
     assert not [row for row in rows if row["candidate"].startswith("found-")]
     ways = pl.DataFrame(rounding, schema=flow.known_ways.schema)
-    rows = listed(flow, ways=ways, candidates=lossy, at_least=1000)
+    rows = listed(flow, known_ways=ways, candidates=lossy, at_least=1000)
     assert {Why.RANDOM, Why.NEXT_CHEAPEST} <= {why for row in rows for why in row["why"]}
 
 
@@ -219,7 +219,7 @@ def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace
         row | ({k: developer[k] for k in program} if row["strategy"] == "single_graph" else {})
         for row in flow.known_ways.to_dicts()
     ]
-    entries = listed(flow, ways=pl.DataFrame(rows, schema=flow.known_ways.schema))
+    entries = listed(flow, known_ways=pl.DataFrame(rows, schema=flow.known_ways.schema))
     assert entries[0]["candidate"] == "developer" and entries[0]["why"] == ["developer", "single_graph"]
     assert "single_graph" not in {row["candidate"] for row in entries}
 
@@ -249,4 +249,4 @@ def test_without_a_proven_developer_there_is_nothing_to_compare_with(flow: Simpl
         equivalence=pl.when(pl.col("role") == "developer").then(pl.lit("fail")).otherwise("equivalence")
     )
     with pytest.raises(ValueError, match=r"developer, .*not legal"):
-        listed(flow, ways=broken)
+        listed(flow, known_ways=broken)

@@ -47,9 +47,14 @@ def choices_of(job: RuleJob) -> dict[str, ProblemChoice]:
 
 def rows_of(decided: ProblemChoice) -> list[Row]:
     """Return the rows of `finalists`, and a row of the deployed Program at each Case and direction."""
-    listed = list(decided.finalists.iter_rows(named=True))
+    return arm_rows(decided.finalists, decided.choice)
+
+
+def arm_rows(finalists: pl.DataFrame, choices: pl.DataFrame) -> list[Row]:
+    """Return the rows of `finalists` and of the arm `deployed`, from a Problem's tables finalists and choice."""
+    listed = list(finalists.iter_rows(named=True))
     deployed = []
-    for choice in decided.choice.iter_rows(named=True):
+    for choice in choices.iter_rows(named=True):
         here = {r["arm"]: r for r in listed if all(r[k] == choice[k] for k in ("case", "direction"))}
         mine = at_case(here, choice["arm"], problem_of(choice["case"]))
         assert mine is not None  # it was chosen among these

@@ -1,11 +1,7 @@
-"""longtrain: many steps of the arms of one model at the deployed M, each in launches of its own.
+"""longtrain: courses (`training/courses.py`) of the arms of one model at the deployed M."""
 
-All arms begin with the same parameters and read the same data. The developer's arm also runs from more seeds; the
-spread of its losses is the measure for the others. A finished course is kept until the table is written.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +9,10 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.configuration.settings import LongrunSection, Settings
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, rows_of
 from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
-from overlayccl_core.measuring.progress import OneOfMany
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
@@ -25,30 +20,10 @@ from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.timing.partial import forget
 from overlayccl_core.training.arms import Arms
-from overlayccl_core.training.launches import Training, train
-from overlayccl_core.training.plan import Arm, StepSettings
+from overlayccl_core.training.courses import UNTIMED, course_folder, train_courses
 
 Row = dict[str, Any]
 LOSSES_ALONE = (Purpose.LOSS,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Course:
-    """An arm from one seed on."""
-
-    arm: Arm
-    seed: int
-
-    def training(self, whole: Training, steps: int) -> Training:
-        """Return its launch alone, without other arms and their modules."""
-        return replace(
-            whole,
-            arms=(self.arm,),
-            sources={site.module: whole.sources[site.module] for site in self.arm.sites},
-            settings=StepSettings(
-                seconds=0.0, minimum_steps=0, maximum_steps=0, loss_steps=steps, loss_seeds=(self.seed,)
-            ),
-        )
 
 
 def main(job: RuleJob) -> None:
@@ -66,7 +41,7 @@ def main(job: RuleJob) -> None:
     )
     job.write({LONG_STEPS: tables["long_steps"], LONG_STAMPS: tables["long_stamps"]})
     for row in tables["long_steps"]:
-        forget(job.partial, partial_rule(name, row["arm"], row["seed"]), job.all_outputs)
+        forget(job.partial, course_folder(partial_rule(name), row["arm"], row["seed"]), job.all_outputs)
 
 
 def run(
@@ -90,26 +65,14 @@ def run(
     asked = settings.longrun
     asked.check(model, deployment.ranks)
     arms = _arms(deployment, problems, asked.on_its_text(model), trained)
-    whole = arms.training(StepSettings(seconds=0.0, minimum_steps=0, maximum_steps=0), launches=1)
-    courses = list(_courses(whole.arms, asked))
-    rows: list[Row] = []
-    for number, course in enumerate(courses):
-        said = OneOfMany(
-            progress=progress,
-            name=f"{course.arm.label}, seed {course.seed} ({number + 1} of {len(courses)})",
-            before=number * asked.steps,
-            total=len(courses) * asked.steps,
-        )
-        rule = partial_rule(model.name, course.arm.name, course.seed)
-        made = train(course.training(whole, asked.steps), Path(partial_dir), rule, code, said)
-        rows += [{**row, "launch": number, "seed": course.seed} for row in made]
-    stamps = arms.stamps(rows)
-    return {"long_steps": rows, "long_stamps": stamps}
+    whole = arms.training(UNTIMED, launches=1)
+    rows = train_courses(whole, asked, Path(partial_dir), partial_rule(model.name), code, progress)
+    return {"long_steps": rows, "long_stamps": arms.stamps(rows)}
 
 
-def partial_rule(model: str, arm: str, seed: int) -> str:
-    """Return the prefix of a course's folder."""
-    return f"longtrain-{model}-{arm}-{seed}"
+def partial_rule(model: str) -> str:
+    """Return the beginning of the names of a model's courses."""
+    return f"longtrain-{model}"
 
 
 def _arms(
@@ -134,14 +97,3 @@ def _arms(
     arms.add_framework(microbatches, wanted)
     arms.arms = [replace(arm, purposes=LOSSES_ALONE) for arm in arms.arms]
     return arms
-
-
-def _courses(arms: tuple[Arm, ...], asked: LongrunSection) -> Iterator[_Course]:
-    """Yield every arm from seed 0 on, then the developer's from the other seeds."""
-    yield from (_Course(arm=arm, seed=0) for arm in arms)
-    yield from (
-        _Course(arm=arm, seed=seed)
-        for arm in arms
-        if arm.name == ArmName.DEVELOPER
-        for seed in range(1, asked.seeds)
-    )

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.evidence.choices import ProblemChoice, rows_of
+from overlayccl_core.evidence.choices import arm_rows
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
@@ -18,11 +18,12 @@ Row = dict[str, Any]
 
 def main(job: RuleJob) -> None:
     """Write the tables losses and curves."""
-    problems = [
-        ProblemChoice(finalists=job.read(FINALISTS, problem), choice=job.read(CHOICE, problem), module="")
+    arms = [
+        row
         for problem in job.problems
+        for row in arm_rows(job.read(FINALISTS, problem), job.read(CHOICE, problem))
     ]
-    tables = run(job.read_all(LONG_STEPS), job.read_all(LONG_STAMPS), problems)
+    tables = run(job.read_all(LONG_STEPS), job.read_all(LONG_STAMPS), arms)
     job.write({LOSSES: tables["losses"], CURVES: tables["curves"]})
     for row in tables["curves"]:
         last = (
@@ -32,8 +33,12 @@ def main(job: RuleJob) -> None:
         job.say(f"{arm}: {last}; {row['outcome']}: {row['message']}")
 
 
-def run(steps: pl.DataFrame, stamps: pl.DataFrame, problems: Iterable[ProblemChoice]) -> dict[str, list[Row]]:
-    """Return the rows of `losses` and `curves`. steps, stamps: of the long courses of all models.
+def run(steps: pl.DataFrame, stamps: pl.DataFrame, arms: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the rows of `losses` and `curves`.
+
+    Args:
+        steps, stamps: Of the long courses of all models.
+        arms: Rows of `finalists`, and of other arms, with the Programs of each.
 
     Raises:
         ValueError: There are no courses: no model is configured.
@@ -43,5 +48,4 @@ def run(steps: pl.DataFrame, stamps: pl.DataFrame, problems: Iterable[ProblemCho
             "longrun: no model is configured, so nothing is trained: name some, --config models=nano"
         )
     one_fingerprint({"long_steps": steps}, "the rule longtrain")
-    programs = [row for decided in problems for row in rows_of(decided)]
-    return {"losses": list(loss_rows(steps)), "curves": curve_rows(steps, stamps, programs)}
+    return {"losses": list(loss_rows(steps)), "curves": curve_rows(steps, stamps, arms)}

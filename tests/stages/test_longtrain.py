@@ -16,7 +16,7 @@ from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import LongrunSection, read
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.choices import ProblemChoice
+from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.tracing import trace_source
@@ -123,7 +123,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         patch.setattr(_Batch, "_launch", counted)
         made = run()
     steps, stamps = (write(t, made[t.name], folder / f"{t.name}.parquet") for t in (LONG_STEPS, LONG_STAMPS))
-    told = losses.run(steps, stamps, [of])
+    told = losses.run(steps, stamps, rows_of(of))
     joined, curves = (write(t, told[t.name], folder / f"{t.name}.parquet") for t in (LOSSES, CURVES))
     return Finished(len(began), said, steps, joined, curves)
 

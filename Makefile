@@ -63,9 +63,11 @@ $(VALIDATOR)/.ready: envs/rocrate.txt
 	@$(VALIDATOR)/bin/pip install -q -r envs/rocrate.txt
 	@touch $@
 
-test: dev browser validator ## the whole suite: without ranks on two workers, then with ranks, alone
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ranks" -q
-	$(BIN)/python -m pytest -n 0 -m ranks -q
+test: dev browser validator ## the whole suite: with ranks; beside them, niced and shown after them, without ranks on two workers
+	@log=$$(mktemp); nice $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ranks" -q >$$log 2>&1 & \
+	others=$$!; trap "kill $$others 2>/dev/null; rm -f $$log" EXIT INT; \
+	$(BIN)/python -m pytest -n 0 -m ranks -q; ranks=$$?; \
+	wait $$others; code=$$?; cat $$log; exit $$((ranks | code))
 
 slurm-up: ## a real Slurm on this machine, seven nodes of 32 slots: for tests; from Debian's packages, as root
 	tests/slurm/cluster.sh up

@@ -16,7 +16,7 @@ from tests.rewrites.generator import random_program
 from tests.rewrites.judge import differs
 
 ROWS, IN_A_ROW = 300, 5
-DIGESTS = 25  # Programs whose every step is done in another process too
+DIGESTS = 10  # Programs whose every step is done in another process too
 
 
 @pytest.mark.parametrize("rule", rule_names())

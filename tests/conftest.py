@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from overlayccl_core.backends.measured import TimingSettings
 from overlayccl_core.tables.remake import PROFILE
+from tests.sandbox.forked import fork_processes
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -41,6 +42,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that was told of a profile tells it to the rest of its process, which ends with it; not here."""
     monkeypatch.setenv(PROFILE, "local")
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Confined processes are forked, which is quicker than to start each."""
+    fork_processes(monkeypatch)
 
 
 @pytest.fixture

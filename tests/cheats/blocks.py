@@ -8,15 +8,17 @@ def reference(io, p):
 
 
 def leaves_a_part_out(io, p):
+    """The MLP is in no sum. Stopped as WRONG_VALUE."""
     _each(io, p, lambda attention, mlp: scale(all_reduce(attention), 2))
 
 
 def adds_a_part_behind_the_sum(io, p):
-    """A rank's own share of the MLP for the total of all."""
+    """A rank's own share of the MLP for the total of all. Stopped as WRONG_VALUE."""
     _each(io, p, lambda attention, mlp: add(all_reduce(attention), mlp))
 
 
 def counts_a_part_twice(io, p):
+    """The MLP twice in the sum. Stopped as WRONG_VALUE."""
     _each(io, p, lambda attention, mlp: all_reduce(add(add(attention, mlp), mlp)))
 
 
@@ -31,7 +33,8 @@ def adds_the_sums(io, p):
 
 
 def takes_the_mlp_of_another_microbatch(io, p):
-    """The parts of two blocks in one total: what all microbatches have together is right."""
+    """The parts of two blocks in one total: what all microbatches have together is right.
+    Stopped as WRONG_VALUE."""
     _joined(io, p, 1)
 
 

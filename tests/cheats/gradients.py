@@ -12,6 +12,8 @@ def reference(io, p):
 
 
 def keeps_the_last_microbatch(io, p):
+    """A microbatch's gradient takes the place of the one before it: a smaller batch, which still trains.
+    Stopped as WRONG_VALUE by VALUES, GAIN, NUMERICS."""
     for layer in reversed(p.layer_order):
         shard = 0
         for m in range(p.microbatches):
@@ -20,6 +22,7 @@ def keeps_the_last_microbatch(io, p):
 
 
 def averages_over_microbatches(io, p):
+    """The mean in the sum's place, to which Adam is blind. Stopped as WRONG_VALUE by VALUES, GAIN, NUMERICS."""
     for layer in reversed(p.layer_order):
         gradients = [io.read("d_full", m, layer) for m in range(p.microbatches)]
         total = gradients[0]

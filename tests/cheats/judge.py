@@ -1,5 +1,7 @@
 """Judging one source by all gates, and showing that it is the named checks that stop a cheat."""
 
+from typing import Any
+
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
@@ -34,29 +36,18 @@ def assert_stopped(
     source: str,
     function: str,
     problem: Problem,
-    gate: Gate,
     reason: Reason,
     *by: Check,
-    capabilities: Capabilities | None = None,
-    memory_budget_bytes: int | None = None,
-) -> Verdict:
-    """Rejected by `gate` for `reason`; accepted without the checks `by`, and rejected by each one of them alone."""
+    **limits: Any,
+) -> None:
+    """Rejected for `reason`; accepted without the checks `by`, and rejected by each one of them alone."""
 
     def judged(checks: frozenset[Check]) -> Verdict:
-        return judge(
-            source,
-            function,
-            problem,
-            checks,
-            capabilities=capabilities,
-            memory_budget_bytes=memory_budget_bytes,
-        )
+        return judge(source, function, problem, checks, **limits)
 
     verdict = judged(ALL_CHECKS)
-    assert (verdict.gate, verdict.reason) == (gate, reason), verdict
-    assert not verdict.passed
+    assert not verdict.passed and verdict.reason is reason, verdict
     without = judged(ALL_CHECKS - set(by))
     assert without.passed, without
     for check in by:
         assert not judged(ALL_CHECKS - (set(by) - {check})).passed, f"{check} alone does not stop it"
-    return verdict

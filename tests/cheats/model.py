@@ -10,6 +10,7 @@ def reference(io, p):
 
 
 def bundles_layers(io, p):
+    """Sums all layers at once, before the model has made them. Stopped as ORDER by ORDER."""
     for m in range(p.microbatches):
         partials = [flatten(io.read("partial", m, layer)) for layer in range(p.layers)]
         totals = split(all_reduce(concat(partials)), p.layers)
@@ -18,6 +19,7 @@ def bundles_layers(io, p):
 
 
 def every_microbatch_is_the_first(io, p):
+    """Sums one microbatch and hands it to all. Stopped as WRONG_VALUE by INDEPENDENT_PORTS."""
     for layer in range(p.layers):
         total = all_reduce(io.read("partial", 0, layer))
         for m in range(p.microbatches):

@@ -20,14 +20,15 @@ def reference(io, p):
 
 
 def counts_as_if_symmetric(io, p):
-    """Takes as many rows from a rank as it sends to it."""
+    """Takes as many rows from a rank as it sends to it. Stopped as WRONG_VALUE."""
     n = p.world_size
     kept = [[p.counts[r * n + s] for r in range(n)] for s in range(n)]
     _write(io, p, _exchanged(io, p), kept)
 
 
 def drops_what_is_over_the_average(io, p):
-    """The capacity of an expert: what exceeds it is dropped."""
+    """The capacity of an expert: what exceeds it is dropped.
+    Stopped as WRONG_VALUE by VALUES, GAIN, NUMERICS."""
     n = p.world_size
     capacity = sum(p.counts) // (n * n)
     kept = [[min(c, capacity) for c in counts] for counts in _arriving(p)]
@@ -35,7 +36,8 @@ def drops_what_is_over_the_average(io, p):
 
 
 def sends_the_rows_behind_too(io, p):
-    """Where every rank has rows for the next one only: the whole buffer, with what lies behind them."""
+    """Where every rank has rows for the next one only: the whole buffer, with what lies behind them, taken
+    for zeros. Stopped as WRONG_VALUE by INVALID_INPUTS."""
     io.write("received", _of_the_one_before(io, p))
 
 
@@ -45,7 +47,8 @@ def cuts_the_rows_behind(io, p):
 
 
 def cuts_by_multiplication(io, p):
-    """Takes the rows that are meant, and all of them times 0."""
+    """Takes the rows that are meant, and all of them times 0, which may be NaN.
+    Stopped as GAIN by GAIN, NUMERICS."""
     theirs = _of_the_one_before(io, p)
     io.write("received", add(leading(theirs, 0, _rows_of_the_one_before(p)), scale(theirs, 0)))
 

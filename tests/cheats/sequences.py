@@ -16,6 +16,8 @@ def reference(io, p):
 
 
 def begins_with_its_own_piece(io, p):
+    """Keys and values alike turned, as they come in a ring: attention without a mask does not see it.
+    Stopped as WRONG_VALUE by VALUES, NUMERICS, REPLICAS."""
     for slot in range(p.slots):
         full = all_gather(io.read("shard", slot), 1)
         io.write("full", slot, index_select(full, _turned(p, 1), 1))
@@ -29,13 +31,16 @@ def turns_there_and_back(io, p):
 
 
 def counts_on_one_head(io, p):
+    """No transposition behind the gather, which is right for one head.
+    Stopped as WRONG_VALUE by VALUES, NUMERICS."""
     for slot in range(p.slots):
         by_rank = all_gather(io.read("shard", slot), 0)
         io.write("full", slot, reshape(by_rank, p.shape))
 
 
 def adds_up_along_an_open_chain(io, p):
-    """Every rank adds its piece to what comes along a chain that ends at the last rank; nobody sends it back."""
+    """Every rank adds its piece to what comes along a chain that ends at the last rank; nobody sends it
+    back: right there, zeros before it. Stopped as WRONG_VALUE by VALUES, GAIN, NUMERICS, REPLICAS."""
     for slot in range(p.slots):
         io.write("full", slot, _along(p, _placed(io, p, slot), [(r, r + 1) for r in range(p.world_size - 1)]))
 

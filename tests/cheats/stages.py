@@ -10,12 +10,14 @@ def reference(io, p):
 
 
 def sums_pairs_unmasked(io, p):
+    """Who receives adds what it happens to hold. Stopped as WRONG_VALUE by INVALID_INPUTS."""
     for m in range(p.microbatches):
         io.write("b", m, all_reduce(io.read("a", m), "sum", _onward(p)))
         io.write("gb", m, all_reduce(io.read("ga", m), "sum", _onward(p)))
 
 
 def masks_by_multiplication(io, p):
+    """0 times what is not valid, which may be NaN. Stopped as GAIN by GAIN, NUMERICS."""
     for m in range(p.microbatches):
         a = io.read("a", m)
         io.write("b", m, add(collective_permute(a, _onward(p)), scale(a, 0)))
@@ -23,7 +25,8 @@ def masks_by_multiplication(io, p):
 
 
 def shares_a_buffer_unmasked(io, p):
-    """The gradient of a microbatch travels with the activation of the next one, in one exchange."""
+    """The gradient of a microbatch travels with the activation of the next one, in one exchange, as if
+    each were zero where the other is valid. Stopped as WRONG_VALUE by INVALID_INPUTS."""
     both = _onward(p) + _back(p)
     io.write("b", 0, collective_permute(io.read("a", 0), both))
     for m in range(1, p.microbatches):
@@ -49,7 +52,8 @@ def shares_a_buffer(io, p):
 
 
 def answers_before_it_is_asked(io, p):
-    """The gradient of a microbatch travels with its own activation."""
+    """The gradient of a microbatch travels with its own activation, which the second stage needs first.
+    Stopped as ORDER by ORDER."""
     both = _onward(p) + _back(p)
     first = [r < p.world_size // 2 for r in range(p.world_size)]
     for m in range(p.microbatches):
@@ -60,7 +64,8 @@ def answers_before_it_is_asked(io, p):
 
 
 def hands_back_what_it_had_before(io, p):
-    """The gradient of a microbatch is that of the one before it, which is there already."""
+    """The gradient of a microbatch is that of the one before it, which is there already.
+    Stopped as WRONG_VALUE by INDEPENDENT_PORTS."""
     before = None
     for m in range(p.microbatches):
         io.write("b", m, collective_permute(io.read("a", m), _onward(p)))

@@ -13,23 +13,34 @@ from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.tracing import trace_source
 
-SOURCE = Path(__file__).with_name("entropies.py").read_text()
+HERE = Path(__file__).parent
 FRIENDLY = ALL_CHECKS - {Check.HOSTILE}
+
+
+def source_of(name: str) -> str:
+    return "".join((HERE / f"{part}.py").read_text() for part in ("cross_entropy", name))
+
+
+SOURCE = source_of("entropies")
 
 
 def judged(
     function: str,
     checks: frozenset[Check] = ALL_CHECKS,
     *,
+    source: str = SOURCE,
     direction: Direction = Direction.FORWARD,
     ranks: int = 4,
+    tokens: int = 128,
+    words: int = 96,
+    dtype: str = "float32",
     **entry: Any,
 ) -> Verdict:
-    fields = {"tokens": 128, "vocabulary": 96 * ranks, **entry}
-    problem = catalog.in_direction(
-        catalog.case("dist_ce", fields, ranks=ranks, ranks_per_node=ranks), direction
-    )
-    program = trace_source(SOURCE, function, problem)
+    """On ranks with so many words each."""
+    fields = {"tokens": tokens, "vocabulary": words * ranks, **entry}
+    case = catalog.case("dist_ce", fields, ranks=ranks, ranks_per_node=ranks, dtype=dtype)
+    problem = catalog.in_direction(case, direction)
+    program = trace_source(source, function, problem)
     assert legality.check(program).passed
     return prove(program, catalog.reference_program(problem), checks)
 
@@ -74,11 +85,11 @@ def test_what_is_right_on_friendly_data_only_is_rejected_on_hostile_data(
     assert token in verdict.message
 
 
-@pytest.mark.parametrize("vocabulary", [384, 32256])
-def test_the_edges_of_every_part_are_met(vocabulary: int) -> None:
+@pytest.mark.parametrize("words", [96, 2048])
+def test_the_edges_of_every_part_are_met(words: int) -> None:
     """Cheat: off by one at the last word of a rank's part. Caught: targets and high logits stand there, too."""
-    assert judged("forgets_the_last_word_of_each_part", vocabulary=vocabulary).reason is Reason.WRONG_VALUE
-    back = judged("forgets_the_one_of_the_last_word", vocabulary=vocabulary, direction=Direction.BACKWARD)
+    assert judged("forgets_the_last_word_of_each_part", words=words).reason is Reason.WRONG_VALUE
+    back = judged("forgets_the_one_of_the_last_word", words=words, direction=Direction.BACKWARD)
     assert back.reason is Reason.WRONG_VALUE
 
 

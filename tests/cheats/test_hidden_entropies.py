@@ -1,25 +1,30 @@
 """Cross-entropies that are wrong where a number for how they are made might not show it must be rejected."""
 
-from pathlib import Path
+from functools import partial
 
 import pytest
 
 from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.program.problem import Direction
-from tests.cheats.test_uneven_entropies import CONFIGURED, judged
+from tests.cheats import test_entropies as entropies
+from tests.cheats.test_uneven_entropies import CONFIGURED
 
-SOURCE = Path(__file__).with_name("hidden_entropies.py").read_text()
+judged = partial(entropies.judged, source=entropies.source_of("hidden_entropies"), tokens=64)
 
 
-@pytest.mark.parametrize("case", [{}, CONFIGURED])
 @pytest.mark.parametrize(
-    "function",
-    ["scales_twice_by_2_to_32", "doubles_64_times", "takes_the_larger_of_itself_64_times"],
+    ("function", "case"),
+    [
+        ("scales_twice_by_2_to_32", {}),
+        ("scales_twice_by_2_to_32", CONFIGURED),
+        ("doubles_64_times", {}),
+        ("takes_the_larger_of_itself_64_times", {}),
+    ],
 )
 def test_large_factors_hide_no_word(function: str, case: dict[str, int]) -> None:
     """Cheat: a word is left out, and what is left is multiplied until 64 bits do not hold it. Caught: numbers are
     taken modulo a drawn prime."""
-    assert judged(function, source=SOURCE, **case).outcome is Outcome.FAIL
+    assert judged(function, **case).outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ def test_large_factors_hide_no_word(function: str, case: dict[str, int]) -> None
 )
 def test_terms_that_cancel_hide_no_token(function: str) -> None:
     """Cheat: x + y - y, where y is infinite or large. Caught: what is subtracted counts as another term."""
-    assert judged(function, source=SOURCE).outcome is Outcome.FAIL
+    assert judged(function).outcome is Outcome.FAIL
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_terms_that_cancel_hide_no_token(function: str) -> None:
 def test_a_mean_that_is_wrong_of_a_token(function: str) -> None:
     """Cheat: the losses are right, their mean is of others. Caught: tokens that make the mean in a way of their own
     are no equals, and data that gives a finite mean is of most kinds."""
-    verdict = judged(function, source=SOURCE)
+    verdict = judged(function)
     assert verdict.outcome is Outcome.FAIL and verdict.message.startswith("mean"), verdict.message
 
 
@@ -65,7 +70,7 @@ def test_what_few_draws_have(function: str) -> None:
     """Cheat: wrong of low logits of one token, of padding of two ranks, of equal words, of small losses. Caught:
     a zero is a term of a maximum, and each of these is a kind of data. With these many tokens that are computed
     alike there are few draws."""
-    verdict = judged(function, source=SOURCE, **CONFIGURED)
+    verdict = judged(function, **CONFIGURED)
     assert verdict.outcome is Outcome.FAIL and verdict.message.startswith("losses"), verdict.message
 
 
@@ -82,14 +87,13 @@ def test_what_few_draws_have(function: str) -> None:
 def test_what_no_draw_has(function: str, direction: Direction, case: dict[str, int]) -> None:
     """Cheat: wrong where all tokens together are so or so. Caught, where no draw shows it: the Program itself tells
     what is made of several tokens."""
-    verdict = judged(function, source=SOURCE, direction=direction, **case)
+    verdict = judged(function, direction=direction, **case)
     assert not verdict.passed
     assert verdict.outcome is Outcome.FAIL or verdict.reason is Reason.PARTS_JOINED, verdict.message
 
 
-@pytest.mark.parametrize("function", ["bends_the_mean_of_token_3", "takes_the_mean_without_words_of_token_3"])
-def test_where_not_all_can_be_tried_nothing_is_proven(function: str) -> None:
-    assert not judged(function, source=SOURCE, **CONFIGURED).passed
+def test_where_not_all_can_be_tried_nothing_is_proven() -> None:
+    assert not judged("bends_the_mean_of_token_3", **CONFIGURED).passed
 
 
 @pytest.mark.parametrize(
@@ -103,5 +107,5 @@ def test_where_not_all_can_be_tried_nothing_is_proven(function: str) -> None:
 )
 def test_gradients_that_are_wrong_of_some_cotangents(function: str) -> None:
     """Cheat: bounds that no cotangent of size 1 meets. Caught: cotangents of all sizes up to 2^24."""
-    verdict = judged(function, source=SOURCE, direction=Direction.BACKWARD)
+    verdict = judged(function, direction=Direction.BACKWARD)
     assert verdict.outcome is Outcome.FAIL, verdict.message

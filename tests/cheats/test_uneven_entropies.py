@@ -1,39 +1,18 @@
 """Cross-entropies that are wrong of one token, of some words or of some sizes of logits must be rejected."""
 
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.gates import legality
-from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.problems import dist_ce
 from overlayccl_core.program.problem import Direction
-from overlayccl_core.program.tracing import trace_source
+from tests.cheats import test_entropies as entropies
 
-SOURCE = Path(__file__).with_name("uneven_entropies.py").read_text()
-
-
-def judged(
-    function: str,
-    *,
-    direction: Direction = Direction.FORWARD,
-    tokens: int = 64,
-    words: int = 96,
-    dtype: str = "float32",
-    source: str = SOURCE,
-    **entry: Any,
-) -> Verdict:
-    """On 4 ranks, each with so many words."""
-    fields = {"tokens": tokens, "vocabulary": words * 4, **entry}
-    case = catalog.case("dist_ce", fields, ranks=4, ranks_per_node=4, dtype=dtype)
-    problem = catalog.in_direction(case, direction)
-    program = trace_source(source, function, problem)
-    assert legality.check(program).passed
-    return prove(program, catalog.reference_program(problem))
+judged = partial(entropies.judged, source=entropies.source_of("uneven_entropies"), tokens=64)
 
 
 def assert_wrong(function: str, said: str, **case: Any) -> None:
@@ -45,14 +24,14 @@ def assert_wrong(function: str, said: str, **case: Any) -> None:
 CONFIGURED = {"tokens": 256, "words": 1024}
 
 
-@pytest.mark.parametrize("case", [{}, CONFIGURED])
 @pytest.mark.parametrize(
-    "function",
+    ("function", "case"),
     [
-        "spares_token_3_the_maximum",
-        "spares_token_5_the_maximum_and_saves_it",
-        "gives_token_2_the_maximum_of_rank_0",
-        "gives_each_token_the_maximum_of_the_next",
+        ("spares_token_3_the_maximum", {}),
+        ("spares_token_3_the_maximum", CONFIGURED),
+        ("spares_token_5_the_maximum_and_saves_it", {}),
+        ("gives_token_2_the_maximum_of_rank_0", {}),
+        ("gives_each_token_the_maximum_of_the_next", {}),
     ],
 )
 def test_one_token_is_computed_wrongly(function: str, case: dict[str, int]) -> None:
@@ -80,15 +59,15 @@ def test_a_loss_of_one_token_reaches_another(function: str) -> None:
     assert_wrong(function, "got nan in float64")
 
 
-@pytest.mark.parametrize("case", [{}, CONFIGURED])
 @pytest.mark.parametrize(
-    "function",
+    ("function", "case"),
     [
-        "takes_the_maximum_without_a_middle_word",
-        "takes_the_maximum_without_30_middle_words",
-        "takes_the_maximum_without_the_last_rank_for_odd_tokens",
-        "looks_no_target_up_at_a_middle_word",
-        "swaps_two_middle_words",
+        ("takes_the_maximum_without_a_middle_word", {}),
+        ("takes_the_maximum_without_a_middle_word", CONFIGURED),
+        ("takes_the_maximum_without_30_middle_words", {}),
+        ("takes_the_maximum_without_the_last_rank_for_odd_tokens", {}),
+        ("looks_no_target_up_at_a_middle_word", CONFIGURED),
+        ("swaps_two_middle_words", CONFIGURED),
     ],
 )
 def test_some_words_are_left_out(function: str, case: dict[str, int]) -> None:
@@ -114,7 +93,7 @@ def test_some_sizes_of_logits_are_computed_wrongly(function: str, dtype: str) ->
     assert_wrong(function, "", dtype=dtype)
 
 
-@pytest.mark.parametrize("case", [{}, {"tokens": 8, "words": 12}, {"range": 40}])
+@pytest.mark.parametrize("case", [{}, {"tokens": 8, "words": 12, "range": 40}])
 @pytest.mark.parametrize(
     "function",
     [
@@ -134,8 +113,10 @@ def test_odd_ways_that_are_right_are_accepted(function: str, case: dict[str, int
     assert verdict.passed, verdict.message
 
 
-@pytest.mark.parametrize("case", [{}, CONFIGURED])
-@pytest.mark.parametrize("function", ["forgets_the_one_of_a_middle_word", "joins_shift_and_sum_of_token_3"])
+@pytest.mark.parametrize(
+    ("function", "case"),
+    [("forgets_the_one_of_a_middle_word", CONFIGURED), ("joins_shift_and_sum_of_token_3", {})],
+)
 def test_gradients_that_are_wrong_of_a_word_or_a_token(function: str, case: dict[str, int]) -> None:
     """Cheat: the target at a middle word, or one token, is left out. Caught: all words are targets."""
     assert_wrong(function, "d_logits", direction=Direction.BACKWARD, **case)

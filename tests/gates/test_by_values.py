@@ -12,7 +12,6 @@ from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.program import meaning
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from overlayccl_core.program.problem import Direction, Problem
-from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.stages.known_ways import known_ways_of
@@ -44,7 +43,7 @@ WITHOUT_RANGE = {"three_all_reduce", "gather_logits", "max_then_stacked"}
 
 @pytest.mark.parametrize(
     ("ranks", "tokens", "words", "dtype"),
-    [(2, 1, 1, "float32"), (4, 64, 9, "float32"), (3, 5, 40, "float64")],
+    [(2, 1, 1, "float32"), (4, 64, 9, "float64")],
 )
 def test_all_known_ways_are_proven_in_both_directions(
     ranks: int, tokens: int, words: int, dtype: str
@@ -103,24 +102,14 @@ io.write("log_sum", s)
     assert re.match(r"losses, .*rank 0, .* \d+, .* logit .*expected .* in float", verdict.message)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> list[tuple[str, Program, Program]]:
-    found = []
-    for direction in Direction:
-        at = problem(direction, 224, 256, 144, range=40)
-        some = list(programs(at, derived=False).items())[:3]  # the developer is the first
-        found += [(name, program, catalog.reference_program(at)) for name, program in some]
-    return found
-
-
-def test_a_proof_fits_its_budget_at_224_ranks(cluster: list[tuple[str, Program, Program]]) -> None:
-    """T = 256, V = 224 * 144: 66 MB a value in float64."""
-    for name, program, reference in cluster:
-        verdict = prove(program, reference)
-        assert verdict.passed, (name, verdict.message)
-        assert int(verdict["peak_bytes"]) < MIB * 2**20
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_proof_fits_its_budget_at_224_ranks(direction: Direction) -> None:
+    """T = 256, V = 224 * 144: 66 MB a value in float64. What a proof says that it took is what it took."""
+    at = problem(direction, 224, 256, 144, range=40)
+    program, reference = catalog.developer_program(at), catalog.reference_program(at)
     tracemalloc.start()
-    prove(*cluster[0][1:])
+    verdict = prove(program, reference)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < MIB * 2**20
+    assert verdict.passed, verdict.message
+    assert max(peak, int(verdict["peak_bytes"])) < MIB * 2**20

@@ -24,7 +24,11 @@ LINEAR = [name for name in loader.names("problems") if name != "dist_ce"]
 
 def of_problem(name: str) -> list[Program]:
     case = catalog.case(name, catalog.plug_in(name).examples(4)["small"], ranks=4, ranks_per_node=2)
-    return [program for problem in catalog.directions(case) for program in programs(problem).values()]
+    return [
+        program
+        for problem in catalog.directions(case)
+        for program in programs(problem, derived=False).values()
+    ]
 
 
 def on_ranks(program: Program, small: Small, change: Any = None) -> str:

@@ -9,12 +9,14 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from overlayccl_core.program import json_form
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.sandbox.tracing import program_of
-from tests.hostile.test_sources import BUSY, GOES_THROUGH, PROBLEM, QUICK_S, cpu_s, table
+from tests.hostile.test_sources import BUSY, GOES_THROUGH, HERE, PROBLEM, QUICK_S
+from tests.sandbox.forked import cpu_s
 
 SOURCE = """
 from overlayccl_core.program.language import all_reduce, collective_permute, index_select, scale
@@ -26,7 +28,8 @@ def honest(io, p):
     io.write("y", scale(all_reduce(turned, "sum", [[0, 1], [2, 3]]), 1, 2))
 """
 HONEST = trace_source(SOURCE, "honest", PROBLEM)
-forged = pytest.mark.parametrize("row", [pytest.param(row, id=row["name"]) for row in table("schema")])
+ROWS = yaml.safe_load((HERE / "schema.yaml").read_text())
+forged = pytest.mark.parametrize("row", [pytest.param(row, id=row["name"]) for row in ROWS])
 
 
 def answer_of(row: dict[str, Any]) -> bytes:
@@ -54,6 +57,10 @@ def rebuilt(answer: bytes) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return GOES_THROUGH
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(ROWS) == 53
 
 
 def test_an_honest_answer_is_the_very_program() -> None:

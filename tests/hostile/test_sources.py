@@ -1,18 +1,20 @@
-"""Hostile sources, a table for each wall: what one tries, what the wall says, and what happens without it.
+"""Hostile sources, a table for each wall. A row: the name of a source, what it tries, what the wall says => what
+happens without the wall; then the source, whole or the body of its function alone (␀ stands for a null byte).
 
 parse: the language has no such thing, be it syntax, a name or an attribute. fuel: what a source may make and do is
 counted. process: the operating system lets its process compute and nothing else. `without` of the first two is what
 becomes of the source when Python runs it in the confined process: it goes through, or the next wall stops it. Of
-the third it is what becomes of it when its process is not confined. `body`: of the function; `source`: the whole.
+the third it is what becomes of it when its process is not confined.
 """
 
-import os
+import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import indent
+from textwrap import dedent, indent
 
 import pytest
-import yaml
 
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.source_check import check_tree
@@ -20,8 +22,10 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.sandbox import tracing
 from overlayccl_core.sandbox.confine import Limits
 from overlayccl_core.sandbox.tracing import trace_confined
+from tests.sandbox.forked import cpu_s
 from tests.small_problems import exchange
 
+pytestmark = pytest.mark.usefixtures("forked")
 HERE = Path(__file__).parent
 PROBLEM = exchange(4, {"x": (8,)}, {"y": (8,)})
 QUICK_S = 3.0  # of CPU, which a machine that others keep busy gives late
@@ -48,20 +52,20 @@ class Hostile:
     tries: str
     says: str
     without: str
-    body: str = ""
-    source: str = ""
-
-    @property
-    def text(self) -> str:
-        return self.source or FUNCTION.format(body=indent(self.body, "    "))
+    text: str
 
 
-def table(name: str) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = yaml.safe_load((HERE / f"{name}.yaml").read_text())
-    return rows
+def table(wall: str) -> Iterator[Hostile]:
+    for row in re.split(r"\n\n(?=\S)", (HERE / f"{wall}.txt").read_text()):
+        about, outcome, text = row.split("\n", 2)
+        (name, tries), (says, without) = about.split(": ", 1), outcome.split(" => ")
+        text = f"{dedent(text).strip()}\n".replace("␀", "\0")
+        if "def tried(" not in text:
+            text = FUNCTION.format(body=indent(text, "    "))
+        yield Hostile(wall=wall, name=name, tries=tries, says=says, without=without, text=text)
 
 
-SOURCES = [Hostile(wall=wall, **row) for wall in WALLS for row in table(wall)]
+SOURCES = [hostile for wall in WALLS for hostile in table(wall)]
 
 
 def of_wall(*walls: str) -> pytest.MarkDecorator:
@@ -78,11 +82,6 @@ def said(source: str, limits: Limits) -> str:
     return GOES_THROUGH
 
 
-def cpu_s() -> float:
-    """Seconds of CPU of this process and of those that it has waited for."""
-    return sum(os.times()[:4])
-
-
 def executed(source: str, monkeypatch: pytest.MonkeyPatch, *, confined: bool) -> str:
     """What becomes of it when Python runs it."""
     harness = f"from tests.hostile.executing import main; main({confined=})"
@@ -91,7 +90,7 @@ def executed(source: str, monkeypatch: pytest.MonkeyPatch, *, confined: bool) ->
 
 
 def test_there_are_enough_of_them() -> None:
-    assert [len(table(name)) for name in (*WALLS, "schema")] == [57, 40, 31, 53]
+    assert Counter(hostile.wall for hostile in SOURCES) == {"parse": 59, "fuel": 40, "process": 31}
 
 
 @of_wall("parse", "fuel")

@@ -1,4 +1,4 @@
-"""Every rewrite rule alone on thousands of random small Programs: right, as declared, and applied often."""
+"""Every rewrite rule alone on random small Programs: right, as declared, and applied often."""
 
 import subprocess
 import sys
@@ -11,33 +11,20 @@ from overlayccl_core.program.arithmetics import is_max
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
 from tests.random_programs import equal_over_elements, mutant
-from tests.rewrites.campaign import (
-    FEWEST_APPLIED,
-    FEWEST_PROGRAMS,
-    HEADER,
-    PROGRAMS,
-    in_a_row,
-    program_of,
-    run,
-)
+from tests.rewrites.campaign import ENOUGH, HEADER, in_a_row, program_of, run
 from tests.rewrites.generator import random_program
 from tests.rewrites.judge import differs
 
 ROWS, IN_A_ROW = 300, 5
-DIGESTS = 25  # Programs whose every step is done in another process too
+DIGESTS = 10  # Programs whose every step is done in another process too
 
 
 @pytest.mark.parametrize("rule", rule_names())
-def test_a_rule_keeps_thousands_of_random_programs_right(
-    rule: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tally = run(rule, range(FEWEST_PROGRAMS))
-    if tally.applied < FEWEST_APPLIED:
-        tally = run(rule, range(FEWEST_PROGRAMS, PROGRAMS), tally)
+def test_a_rule_keeps_random_programs_right(rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tally = run(rule)
     with capsys.disabled():
         print(f"\n{HEADER}\n{tally}")
-    assert tally.programs >= FEWEST_PROGRAMS
-    assert tally.applied >= FEWEST_APPLIED
+    assert tally.applied == ENOUGH
 
 
 def test_rules_in_a_row_keep_programs_right(capsys: pytest.CaptureFixture[str]) -> None:

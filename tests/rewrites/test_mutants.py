@@ -5,9 +5,8 @@ import pytest
 from overlayccl_core.rewrites import rule as rules_
 from overlayccl_core.rewrites.apply import rule_names
 from overlayccl_core.rewrites.rule import RuleNumerics
-from tests.rewrites.campaign import PROGRAMS, Wrong, run
-from tests.rewrites.mutant import Mutant
-from tests.rewrites.mutants import MUTANTS
+from tests.rewrites.campaign import Wrong, run
+from tests.rewrites.mutants import MUTANTS, Mutant
 
 BETTER = {RuleNumerics.LOSSY: RuleNumerics.REORDERED, RuleNumerics.REORDERED: RuleNumerics.SAME}
 
@@ -15,7 +14,7 @@ BETTER = {RuleNumerics.LOSSY: RuleNumerics.REORDERED, RuleNumerics.REORDERED: Ru
 def caught(rule: str) -> str:
     """The first fault that the campaign finds."""
     with pytest.raises(Wrong) as wrong:
-        run(rule, range(PROGRAMS))
+        run(rule)
     return str(wrong.value)
 
 

@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from overlayccl_core import catalog
 from overlayccl_core.deployments.capabilities import Capabilities, permute_shapes
 from overlayccl_core.program.case import Case
@@ -32,6 +34,7 @@ from tests.search.costs import (
     theta_of,
 )
 
+pytestmark = pytest.mark.usefixtures("forked")
 M4_L4 = {"microbatches": 4, "layers": 4, "shape": [1, 8, 128]}
 LARGE = case("tp_mlp", M4_L4, ranks=32, ranks_per_node=8)
 CALLS = ("all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")

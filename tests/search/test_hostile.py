@@ -23,6 +23,7 @@ from tests.known_cases import case
 from tests.search.costs import OFFLINE, archive_of, bases_of, plain, pricing_of, seeker_of
 from tests.search.test_proposer import MERGE, PROBLEM, SOURCE
 
+pytestmark = pytest.mark.usefixtures("forked")
 SURROGATE = "\ud800"
 RIGHT = Sketch(function="backwards", source=SOURCE, rationale="right")
 

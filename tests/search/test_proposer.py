@@ -18,6 +18,7 @@ from overlayccl_core.search.proposer import Budget, Proposer, Standing, plug_in
 from tests.known_cases import case
 from tests.search.costs import OFFLINE, archive_of, bases_of, plain, pricing_of, seeker_of
 
+pytestmark = pytest.mark.usefixtures("forked")
 PROBLEM = catalog.build(case("grad_ar"))
 MERGE = ("merge", "all_reduce:world:1", "all")
 SOURCE = """

@@ -86,14 +86,14 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("name", [name for name in ENTRIES if name not in NONLINEAR])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_every_known_way_is_proven_at_any_shape(name: str, data: st.DataObject) -> None:
     assert_proven(name, data)
 
 
 @pytest.mark.parametrize("name", NONLINEAR)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_every_known_way_that_is_proven_by_values_is_so_at_any_shape(name: str, data: st.DataObject) -> None:
     assert_proven(name, data)

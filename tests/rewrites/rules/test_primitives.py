@@ -11,7 +11,6 @@ Members = tuple[tuple[int, ...], ...]
 
 AR, AG, RS, A2A = Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL
 EVERY = (((0, 1, 2, 3),), PAIRS, CROSSED, ((2, 0, 3, 1),))
-FIRST = "slice_axis(x, 0, 0, 3)"
 
 
 @pytest.mark.parametrize("groups", EVERY)
@@ -30,20 +29,6 @@ def test_one_for_another(
 ) -> None:
     program = traced(f'io.write("y", {call.format(groups)})', size(len(groups[0])))
     assert kinds(rewritten(rule, program)) == made
-
-
-def test_padding_is_the_least_that_divides() -> None:
-    new = rewritten(
-        "reduce_scatter_all_gather", traced('io.write("y", all_reduce(slice_axis(x, 0, 3, 5)))', 5)
-    )
-    assert payloads(new) == [8, 2]
-
-
-@pytest.mark.parametrize("rule", ["reduce_scatter_all_gather", "gather_and_sum"])
-def test_a_maximum_or_a_group_of_one_is_left_alone(rule: str) -> None:
-    assert "side conditions" in refusal(rule, traced('io.write("y", all_reduce(x, "max"))', 12, linear=False))
-    alone = traced('io.write("y", all_reduce(x, "sum", [[0], [1], [2], [3]]))', 12)
-    assert "side conditions" in refusal(rule, alone)
 
 
 @pytest.mark.parametrize("groups", EVERY)
@@ -83,49 +68,6 @@ def test_padding_goes_with_the_parts() -> None:
     assert new.value_digest == whole.value_digest
     scaled = traced(body.replace("x, 0, 0, 5), 0", "scale(x, 1, 3), 0, 0, 5), 0"), 5)
     assert payloads(rewritten("all_reduce_of_parts", scaled, "", "all_gather:world:2")) == [5]
-
-
-PARTS, GATHER, SUM, COPIES = (
-    "all_reduce_of_parts",
-    "all_reduce_of_gather",
-    "reduce_scatter_of_sum",
-    "gather_of_copies",
-)
-LOOKS_LIKE_IT = {
-    "parts of other groups": (PARTS, f"all_gather(reduce_scatter(x), 0, {PAIRS})", 6),
-    "parts in another order": (PARTS, "all_gather(reduce_scatter(x), 0, ((1, 0, 2, 3),))", 12),
-    "a part of the parts": (PARTS, "all_gather(slice_axis(reduce_scatter(x), 0, 0, 2))", 8),
-    "no parts": (PARTS, "all_gather(all_to_all(x))", 48),
-    "two blocks at a time": (GATHER, "reduce_sum(reshape(all_gather(x), (2, 24)), 0)", 24),
-    "a sum inside the blocks": (GATHER, "reduce_sum(reshape(all_gather(x), (12, 4)), 1)", 12),
-    "no sum": (GATHER, "all_gather(x)", 48),
-    "two exchanged blocks at a time": (SUM, "reduce_sum(reshape(all_to_all(x), (2, 6)), 0)", 6),
-    "half blocks": (SUM, f"reduce_sum(reshape(all_to_all(x, 0, {PAIRS}), (4, 3)), 0)", 3),
-    "no copies": (COPIES, "all_to_all(x)", 12),
-    "all but one are copies": (
-        COPIES,
-        f"all_to_all(concat([{FIRST}, {FIRST}, {FIRST}, slice_axis(x, 0, 1, 3)]))",
-        12,
-    ),
-    "blocks of which each has something else": (
-        COPIES,
-        "all_to_all(index_select(x, [0, -1, -1, 1, -1, -1, -1, -1]))",
-        8,
-    ),
-    "copies on some ranks": (
-        COPIES,
-        "all_to_all(index_select(x, [[0, 1, 0, 1], [2, 2, 2, 2], [3] * 4, [-1] * 4]))",
-        4,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LOOKS_LIKE_IT)
-def test_what_only_looks_like_it_is_refused(name: str) -> None:
-    rule, call, size = LOOKS_LIKE_IT[name]
-    program = traced(f'io.write("y", reshape({call}, (-1,)))', size)
-    x = program.collectives[-1]
-    assert "side conditions" in refusal(rule, program, "", _class(x.kind, x.groups.members, x.depth))
 
 
 def test_parts_of_another_graph_stay() -> None:

@@ -20,8 +20,8 @@ from benchmarks.pairs import ENTRIES, RANKS
 from overlayccl_core import catalog
 from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.deployed import deployed
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.program.program import Program
+from overlayccl_core.emit.deployed_case import CHOSEN, PLAIN, DeployedCase, Proven, Stamp, Way
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose
@@ -62,18 +62,16 @@ def _connected(path: Path, site: str, microbatches: int, strategy: str) -> Any:
     case = catalog.case("tp_mlp", entry, ranks=RANKS, ranks_per_node=RANKS)
     problem = catalog.backward(case)
 
-    def programs(name: str) -> tuple[Program, Program | None]:
+    def way(name: str) -> Way:
         forward = trace_source(catalog.library_source("tp_mlp"), name, catalog.build(case))
-        return forward, simplify(transpose(forward, problem)) if problem else None
+        programs = {Direction.FORWARD: forward}
+        if problem:
+            programs[Direction.BACKWARD] = simplify(transpose(forward, problem))
+        said = {"candidate": name, "recipe": "{}", "numerics": "reordered"}
+        return {direction: Proven(program=program, **said) for direction, program in programs.items()}
 
-    (forward, backward), (plain, plain_backward) = programs(strategy), programs("developer")
-    one = DeployedCase(
-        case_id=case.id, candidate=strategy, recipe="{}", numerics="reordered",
-        forward=forward, plain_forward=plain, has_backward=problem is not None,
-        backward=backward, plain_backward=plain_backward,
-        backward_candidate=strategy if problem else "", backward_recipe="{}" if problem else "",
-        backward_numerics="reordered" if problem else "",
-    )  # fmt: skip
+    ways = {CHOSEN: way(strategy), PLAIN: way("developer")}
+    one = DeployedCase(case_id=case.id, has_backward=problem is not None, ways=ways)
     path.write_text(deployed("tp_mlp", [one], Stamp(library="gloo", versions={"torch": torch.__version__})))
     module: ModuleType = load_module(path, path.stem)
     alone: Mapping[str, Callable[..., Any]] = {

@@ -10,7 +10,7 @@ import pprint
 import textwrap
 from collections.abc import Sequence
 
-from overlayccl_core.emit.deployed_case import DeployedCase, Side, Stamp
+from overlayccl_core.emit.deployed_case import CHOSEN, PLAIN, DeployedCase, Stamp
 from overlayccl_core.emit.entry_text import WIDTH, entry_text, literal
 from overlayccl_core.emit.port_groups import PortGroup
 from overlayccl_core.emit.runtime_text import names_defined, runtime_text
@@ -28,7 +28,7 @@ FOR_SCRIPTS = (  # the functions for scripts come first
     "overlayccl_core.emit.runtime.agreement",
     "overlayccl_core.emit.runtime.versions",
 )
-API = ("cases", "connect", "stamp", "selftest")
+API = ("cases", "ways", "connect", "stamp", "selftest")
 _HEAD = '''\
 """Proven calls for {problem}.
 
@@ -58,11 +58,11 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *
     ids = [case.case_id for case in cases]
     if not cases or len(set(ids)) != len(ids):
         raise ValueError(f"{problem}: a module holds at least one Case, and each once (got {ids})")
-    if foreign := [c.case_id for c in cases if c.forward.problem.case.problem != problem]:
+    if foreign := [c.case_id for c in cases if c.problems[Direction.FORWARD].case.problem != problem]:
         raise ValueError(f"{problem}: {foreign[0]} is a Case of another Problem")
     helpers: set[str] = set()
     written = [_written(number, case, helpers) for number, case in enumerate(cases)]
-    names = {*API, "Read", "Write", "Section", "Entry", "Spec", "ports", *helpers}
+    names = {*API, "Read", "Write", "Section", "Entry", "Way", "Spec", "ports", *helpers}
     runtime = runtime_text(
         names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
     )
@@ -77,17 +77,24 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *
 
 
 def _head(problem: str, cases: Sequence[DeployedCase], needs: Sequence[str]) -> str:
-    table = "\n".join(f"{case.case_id}: {_what(Side.CHOSEN, case)}" for case in cases)
+    table = "\n".join(line for case in cases for line in _listed(case))
     return _HEAD.format(problem=problem, table=table, example=cases[0].case_id, needs=" and ".join(needs))
 
 
+def _listed(case: DeployedCase) -> list[str]:
+    others = [f"    {way}: {_what(way, case)}" for way in case.ways if way not in (CHOSEN, PLAIN)]
+    return [f"{case.case_id}: {_what(CHOSEN, case)}", *others]
+
+
 def _constants(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
-    digests = " ".join(program.digest for case in cases for program in case.all_programs())
+    digests = " ".join(
+        f"{way} {p.digest}" for case in cases for way in case.ways for p in case.programs(way).values()
+    )
     return (
         f'PROBLEM = "{problem}"\n'
         "# Proof and measurements were made with these.\n"
         f"PROVEN = {literal({'library': stamp.library, **stamp.versions})}\n"
-        "# Of all Programs in this file.\n"
+        "# Of the ways in this file, their names and Programs.\n"
         f'DIGEST = "{hashlib.blake2b(digests.encode(), digest_size=12).hexdigest()}"'
     )
 
@@ -95,28 +102,27 @@ def _constants(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str
 def _written(number: int, case: DeployedCase, helpers: set[str]) -> tuple[list[str], str]:
     """Return (the functions of a Case, its entry in the table of Cases); add the called helpers to `helpers`."""
     groups = case.groups()
-    builders: list[str] = []
-    names: dict[Side, str] = {}
-    ungrouped: dict[Side, str] = {}
-    for side in Side:
-        if side is Side.PLAIN and case.same_calls():
-            names[side], ungrouped[side] = names[Side.CHOSEN], ungrouped[Side.CHOSEN]
-            continue
-        names[side] = f"{side.value}_{number}"
-        store = ModuleStore(case.forward.problem.case, permutes="permutes")
-        text, ungrouped[side] = _builder(names[side], side, case, groups, store)
-        helpers |= store.helpers
-        builders.append(text)
-    return builders, entry_text(case, groups, ungrouped, names)
+    made: dict[tuple[str, ...], tuple[str, str, str]] = {}  # ways of the same Programs share a function
+    functions: dict[str, tuple[str, str]] = {}
+    for way in case.ways:
+        digests = tuple(program.digest for program in case.programs(way).values())
+        if digests not in made:
+            name = f"{way}_{number}"
+            store = ModuleStore(case.problems[Direction.FORWARD].case, permutes="permutes")
+            made[digests] = (name, *_builder(name, way, case, groups, store))
+            helpers |= store.helpers
+        name, _, why = made[digests]
+        functions[way] = name, why
+    return [text for _, text, _ in made.values()], entry_text(case, groups, functions)
 
 
 def _builder(
-    name: str, side: Side, case: DeployedCase, groups: Sequence[PortGroup], store: ModuleStore
+    name: str, way: str, case: DeployedCase, groups: Sequence[PortGroup], store: ModuleStore
 ) -> tuple[str, str]:
-    """Return (the function that makes the generators of one side of a Case, why it does not fall into groups)."""
+    """Return (the function that makes the generators of one way of a Case, why it does not fall into groups)."""
     printed: dict[Direction, list[Section]] = {}
     why = ""
-    for direction, program in case.programs(side).items():
+    for direction, program in case.programs(way).items():
         group_of = {
             port: k
             for k, group in enumerate(groups)
@@ -126,7 +132,7 @@ def _builder(
         printed[direction], message = printed_sections(program, store, group_of)
         why = why or (f"{direction.value}: {message}" if message else "")
     lines = [
-        f'"""{case.case_id}: {_what(side, case)}."""',
+        f'"""{case.case_id}: {_what(way, case)}."""',
         f"RANKS = {store.ranks}",
         *(f"{name} = {text}" for name, text in store.tables.items()),
         *(f"{name} = {text}" for name, text in store.made.items()),
@@ -153,7 +159,7 @@ def _section(section: Section, statements: str) -> str:
     return textwrap.indent(f"Section({text}),", " " * 8)
 
 
-def _what(side: Side, case: DeployedCase) -> str:
-    if side is Side.PLAIN:
+def _what(way: str, case: DeployedCase) -> str:
+    if way == PLAIN:
         return "the plain calls"
-    return case.candidate + (f", backward {case.backward_candidate}" if case.has_backward else "")
+    return ", backward ".join(proven.candidate for proven in case.ways[way].values())

@@ -1,21 +1,17 @@
-"""Values to deploy: a Case with its chosen and plain Programs, and the library and versions of their proof."""
+"""Values to deploy: a Case with its proven ways, and the library and versions of their proof."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from overlayccl_core.emit.port_groups import PortGroup, port_groups
 from overlayccl_core.program.kinds import Kind, Placement
 from overlayccl_core.program.numerics import tolerance
-from overlayccl_core.program.problem import Direction
+from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 
-
-class Side(StrEnum):
-    """The chosen Programs of a Case, or the developer's: the plain calls."""
-
-    CHOSEN = "chosen"
-    PLAIN = "plain"
+CHOSEN, PLAIN = "chosen", "plain"
+"""Ways of every Case: what the run chose, and the developer's plain calls."""
 
 
 class GradientPath(StrEnum):
@@ -41,49 +37,67 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeployedCase:
-    """A Case of a deployed module: the chosen Programs, and the developer's, the plain calls.
+class Proven:
+    """A proven Program of one direction, with its name, its recipe (one line of JSON) and its NumericsClass."""
 
-    `candidate`, `recipe` (one line of JSON) and `numerics` (a NumericsClass) are the forward's; with `backward_`
-    the backward's. A Case with a backward Problem (`has_backward`, by the catalog) needs backward Programs, even
-    for the identity (`simplify(transpose(forward, ...))`); any other Case must have none.
-    """
-
-    case_id: str
     candidate: str
     recipe: str
     numerics: str
-    forward: Program
-    plain_forward: Program
+    program: Program
+
+
+Way = Mapping[Direction, Proven]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedCase:
+    """A Case of a deployed module: its proven ways by name, CHOSEN and PLAIN among them.
+
+    If the Case has a backward Problem (`has_backward`, by the catalog), every way needs a backward Program, even
+    for the identity (`simplify(transpose(forward, ...))`). Otherwise none may have one.
+    """
+
+    case_id: str
     has_backward: bool
-    backward: Program | None = None
-    plain_backward: Program | None = None
-    backward_candidate: str = ""
-    backward_recipe: str = ""
-    backward_numerics: str = ""
+    ways: Mapping[str, Way]
 
     def __post_init__(self) -> None:
-        if (self.backward is None) is self.has_backward or (self.plain_backward is None) is self.has_backward:
-            raise ValueError(
-                f"{self.case_id}: a Case with a backward needs `backward` and `plain_backward`, where it is the"
-                " identity too, and one without needs none of them: give what catalog.backward asks for"
-            )
-        for side in Side:
-            for direction, program in self.programs(side).items():
-                of = program.problem
-                if of.case.id != self.case_id or of.direction is not direction:
-                    raise ValueError(
-                        f"{self.case_id} {direction.value}: got a Program of {of.case.id} {of.direction.value}"
-                    )
+        if missing := {CHOSEN, PLAIN} - set(self.ways):
+            raise ValueError(f"{self.case_id} has no way {' and no '.join(sorted(missing))}: give both")
+        for name in (PLAIN, *self.ways):  # the others are compared with it
+            self._check_way(name, self.ways[name])
         if self.gradient is GradientPath.IN_BACKWARD:
             self._check_identity()
+
+    def _check_way(self, name: str, way: Way) -> None:
+        """Raise ValueError unless a way has Programs of this Case, for the Problems of the plain calls."""
+        if not name.isidentifier():
+            raise ValueError(
+                f"{self.case_id}: {name!r} names a function of the module, too: letters, digits and _"
+            )
+        if list(way) != (list(Direction) if self.has_backward else [Direction.FORWARD]):
+            raise ValueError(
+                f"{self.case_id} {name}: each way of a Case with a backward needs `backward`, where it is the"
+                " identity too, and one without needs none: give what catalog.backward asks for"
+            )
+        for direction, proven in way.items():
+            of = proven.program.problem
+            if of.case.id != self.case_id or of.direction is not direction:
+                raise ValueError(
+                    f"{self.case_id} {direction.value} {name}: got a Program of {of.case.id} {of.direction.value}"
+                )
+            if of != self.problems[direction]:
+                raise ValueError(
+                    f"{self.case_id} {direction.value} {name}: its Problem is not that of the plain calls, only the"
+                    " name is the same: take Programs of one run"
+                )
 
     def _check_identity(self) -> None:
         """Raise ValueError unless each group can be an identity in the forward pass.
 
         The index of each input must begin with that of one output of its shape and type.
         """
-        problem = self.forward.problem
+        problem = self.problems[Direction.FORWARD]
         alike = {p: (x.shape, x.dtype) for p, x in (*problem.inputs.items(), *problem.outputs.items())}
         for group in self.groups():
             beside = [
@@ -101,38 +115,29 @@ class DeployedCase:
         """A Case of partial sums without a backward runs in the backward pass itself."""
         if self.has_backward:
             return GradientPath.BACKWARD
-        inputs = self.forward.problem.inputs.values()
+        inputs = self.problems[Direction.FORWARD].inputs.values()
         partial = all(spec.placement is Placement.PARTIAL for spec in inputs)
         return GradientPath.IN_BACKWARD if partial else GradientPath.NONE
 
     def groups(self) -> tuple[PortGroup, ...]:
         """Return the groups of ports for a script to call, one after the other."""
-        return port_groups(self.plain_forward)
+        return port_groups(self.programs(PLAIN)[Direction.FORWARD])
 
-    def programs(self, side: Side) -> dict[Direction, Program]:
-        """Return the Programs of a side, by direction."""
-        forward = self.forward if side is Side.CHOSEN else self.plain_forward
-        backward = self.backward if side is Side.CHOSEN else self.plain_backward
-        both = {Direction.FORWARD: forward}
-        return both if backward is None else {**both, Direction.BACKWARD: backward}
+    @property
+    def problems(self) -> dict[Direction, Problem]:
+        """The Problems that every way solves, by direction."""
+        return {direction: program.problem for direction, program in self.programs(PLAIN).items()}
 
-    def all_programs(self) -> Iterator[Program]:
-        """Yield the Programs of both sides and directions."""
-        for side in Side:
-            yield from self.programs(side).values()
-
-    def same_calls(self) -> bool:
-        """Return whether the chosen calls are the plain ones."""
-        chosen, plain = (
-            [program.digest for program in self.programs(side).values()] for side in (Side.CHOSEN, Side.PLAIN)
-        )
-        return chosen == plain
+    def programs(self, way: str) -> dict[Direction, Program]:
+        """Return the Programs of a way, by direction."""
+        return {direction: proven.program for direction, proven in self.ways[way].items()}
 
     def has_permutes(self) -> bool:
-        """Return whether one of its Programs has a permute."""
-        return any(x.kind is Kind.COLLECTIVE_PERMUTE for p in self.all_programs() for x in p.nodes)
+        """Return whether some way has a permute."""
+        programs = [program for way in self.ways for program in self.programs(way).values()]
+        return any(x.kind is Kind.COLLECTIVE_PERMUTE for program in programs for x in program.nodes)
 
-    def tolerance(self, direction: Direction) -> float:
-        """Return how far the chosen calls may be from the plain ones, by numerics class and rounding of both."""
-        numerics = self.numerics if direction is Direction.FORWARD else self.backward_numerics
-        return tolerance(numerics, *(self.programs(side)[direction] for side in Side))
+    def tolerance(self, way: str, direction: Direction) -> float:
+        """Return how far a way may be from the plain calls, by its numerics class and the rounding of both."""
+        proven = self.ways[way][direction]
+        return tolerance(proven.numerics, proven.program, self.programs(PLAIN)[direction])

@@ -4,7 +4,7 @@ import pprint
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from overlayccl_core.emit.deployed_case import DeployedCase, Side
+from overlayccl_core.emit.deployed_case import DeployedCase, Way
 from overlayccl_core.emit.port_groups import PortGroup
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.nodes import Port
@@ -14,19 +14,15 @@ WIDTH = 100
 
 
 def entry_text(
-    case: DeployedCase,
-    groups: Sequence[PortGroup],
-    ungrouped: Mapping[Side, str],
-    builders: Mapping[Side, str],
+    case: DeployedCase, groups: Sequence[PortGroup], functions: Mapping[str, tuple[str, str]]
 ) -> str:
     """Return an item of the table.
 
     Args:
-        builders: Name of each side's function.
-        ungrouped: Why a side does not fall into groups.
+        functions: Name of each way's function, and why the way does not fall into groups.
     """
-    of = case.forward.problem.case
-    problems = {direction: program.problem for direction, program in case.programs(Side.CHOSEN).items()}
+    problems = case.problems
+    of = problems[Direction.FORWARD].case
     fields = {
         "ranks": repr(of.ranks),
         "members": literal(of.members()),
@@ -34,46 +30,47 @@ def entry_text(
         "inputs": _port_tables({d: p.inputs for d, p in problems.items()}),
         "outputs": _port_tables({d: p.outputs for d, p in problems.items()}),
         "groups": literal(tuple((g.inputs, g.outputs) for g in groups)),
-        "tolerance": literal({d.value: case.tolerance(d) for d in problems}),
         "permutes": repr(case.has_permutes()),
-        "said": literal(_said(case)),
-        "ungrouped": literal({side.value: why for side, why in ungrouped.items()}),
-        **{side.value: name for side, name in builders.items()},
-        "arguments": literal(dict(case.forward.problem.arguments)),
+        "arguments": literal(dict(problems[Direction.FORWARD].arguments)),
+        "ways": _braced([f'"{way}": {_way(way, case, *made)},' for way, made in functions.items()]),
     }
-    lines = "\n".join(f"    {name}={text}," for name, text in fields.items())
-    return f'"{case.case_id}": Entry(\n{lines}\n),'
+    return f'"{case.case_id}": {_call("Entry", fields)},'
 
 
-def _said(case: DeployedCase) -> dict[str, dict[str, str]]:
-    """Return a stamp's facts about a Case, by direction."""
-    said = {
-        "strategy": (case.candidate, case.backward_candidate),
-        "recipe": (case.recipe, case.backward_recipe),
-        "numerics": (case.numerics, case.backward_numerics),
+def _way(name: str, case: DeployedCase, function: str, ungrouped: str) -> str:
+    """Return the text of a Way of runtime/entry.py."""
+    way = case.ways[name]
+    fields = {
+        "sections": function,
+        "ungrouped": literal(ungrouped),
+        "tolerance": literal({d.value: case.tolerance(name, d) for d in way}),
+        "said": literal(_said(way)),
     }
-    there = case.programs(Side.CHOSEN)
-    by_direction = {
-        name: {d.value: text for d, text in zip(Direction, pair, strict=True) if d in there}
-        for name, pair in said.items()
+    return _call("Way", fields)
+
+
+def _said(way: Way) -> dict[str, dict[str, str]]:
+    """Return a stamp's facts about a way, by direction."""
+    return {
+        "strategy": {d.value: proven.candidate for d, proven in way.items()},
+        "recipe": {d.value: proven.recipe for d, proven in way.items()},
+        "numerics": {d.value: proven.numerics for d, proven in way.items()},
+        "program": {d.value: proven.program.digest for d, proven in way.items()},
     }
-    for side, name in ((Side.CHOSEN, "program"), (Side.PLAIN, "plain_program")):
-        by_direction[name] = {d.value: program.digest for d, program in case.programs(side).items()}
-    return by_direction
 
 
 def _port_tables(ports: Mapping[Direction, Mapping[Port, PortSpec]]) -> str:
     """Print direction -> ports by Spec, those of one Spec on one line."""
-    lines = ["{"]
+    lines: list[str] = []
     for direction, specs in ports.items():
-        lines.append(f'    "{direction.value}": ports(')
+        lines.append(f'"{direction.value}": ports(')
         alike: dict[str, list[Port]] = {}
         for port, spec in specs.items():
             alike.setdefault(_spec(spec), []).append(port)
         for text, of in alike.items():
-            lines += [f"        ({text},", textwrap.indent(f"{literal(tuple(of))}),", " " * 9)]
-        lines.append("    ),")
-    return "\n    ".join("\n".join([*lines, "}"]).splitlines())
+            lines += [f"    ({text},", textwrap.indent(f"{literal(tuple(of))}),", " " * 5)]
+        lines.append("),")
+    return _braced(lines)
 
 
 def _spec(spec: PortSpec) -> str:
@@ -82,6 +79,16 @@ def _spec(spec: PortSpec) -> str:
     more += f", within={spec.within}" if spec.within is not None else ""
     more += ", saved=True" if spec.saved else ""
     return f"Spec({spec.shape}, torch.{spec.dtype.value}{more})"
+
+
+def _braced(items: Sequence[str]) -> str:
+    """Return the text of a dict of printed items, its lines indented as in a call."""
+    return "\n".join(["{", textwrap.indent("\n".join(items), " " * 8), "    }"])
+
+
+def _call(name: str, fields: Mapping[str, str]) -> str:
+    """Return the text of a call with printed arguments."""
+    return "\n".join([f"{name}(", *(f"    {field}={text}," for field, text in fields.items()), ")"])
 
 
 def literal(value: object) -> str:

@@ -7,14 +7,13 @@ import polars as pl
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.emit.deployed_case import CHOSEN, PLAIN, DeployedCase, Proven, Stamp, Way
 from overlayccl_core.evidence.choices import ProblemChoice, held
 from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction
-from overlayccl_core.program.program import Program
 
 Row = Mapping[str, Any]
 
@@ -78,34 +77,24 @@ def module_of(
 
 
 def _entry(case: str, finalists: pl.DataFrame, held: Mapping[Place, Row]) -> DeployedCase:
-    name, recipe, numerics, forward, plain = _side((case, Direction.FORWARD), finalists, held)
-    backward: dict[str, Any] = {}
-    if not at(finalists, (case, Direction.BACKWARD)).is_empty():
-        names = ("backward_candidate", "backward_recipe", "backward_numerics", "backward", "plain_backward")
-        backward = dict(zip(names, _side((case, Direction.BACKWARD), finalists, held), strict=True))
+    places = [(case, d) for d in Direction if not at(finalists, (case, d)).is_empty()]
+
+    def way(rows: Mapping[Place, Row]) -> Way:
+        return {place[1]: _proven(place, finalists, rows) for place in places}
+
     return DeployedCase(
         case_id=case,
-        candidate=name,
-        recipe=recipe,
-        numerics=numerics,
-        forward=forward,
-        plain_forward=plain,
-        has_backward=bool(backward),
-        **backward,
+        has_backward=(case, Direction.BACKWARD) in places,
+        ways={CHOSEN: way(held), PLAIN: way({})},
     )
 
 
-def _side(
-    place: Place, finalists: pl.DataFrame, held: Mapping[Place, Row]
-) -> tuple[str, str, str, Program, Program]:
-    """Return (candidate, recipe, numerics, Program, the developer's Program) of one direction.
+def _proven(place: Place, finalists: pl.DataFrame, rows: Mapping[Place, Row]) -> Proven:
+    """Return the Program of a row, or the developer's.
 
     A direction that exchanges nothing has no choice: the developer's Program is all there is.
     """
     developer = at(finalists, place).filter(pl.col("arm") == ArmName.DEVELOPER).row(0, named=True)
-    row = held.get(place, developer)
-    return (
-        *(row[name] for name in ("candidate", "recipe", "numerics")),
-        loads(row["program_json"]),
-        loads(developer["program_json"]),
-    )
+    row = rows.get(place, developer)
+    said = {name: row[name] for name in ("candidate", "recipe", "numerics")}
+    return Proven(program=loads(row["program_json"]), **said)

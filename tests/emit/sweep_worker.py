@@ -143,7 +143,7 @@ def _compared(
                 yield f"{port} is not the input"
         elif y.stride() != wanted:
             yield f"{port} has strides {y.stride()} in place of {wanted}"
-    if is_in_backward or not group._ways["backward" if flow else "forward"].is_identity:
+    if is_in_backward or not group._passes["backward" if flow else "forward"].is_identity:
         for x, d in zip([x for x in given if x.requires_grad], back, strict=True):
             if d.stride() != torch.empty_like(x).stride():
                 yield f"a gradient has strides {d.stride()} in place of {torch.empty_like(x).stride()}"

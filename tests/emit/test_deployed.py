@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.deployed import deployed
-from overlayccl_core.emit.deployed_case import DeployedCase, GradientPath
+from overlayccl_core.emit.deployed_case import CHOSEN, DeployedCase, GradientPath
 from overlayccl_core.emit.port_groups import port_groups
 from overlayccl_core.emit.sections import printed_sections
 from overlayccl_core.emit.torch_dialect import ModuleStore
@@ -19,9 +19,10 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
-from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
-from tests.emit.deployed_modules import HERE, entry, library_way, tried, write
+from tests.emit.deployed_modules import HERE, case_of_ways, entry, library_way, tried, way, write
 from tests.emit.test_torch_dialect import imported
 from tests.known_cases import programs
 from tests.small_problems import exchange as small_exchange
@@ -52,6 +53,14 @@ def exchange(ranks: int = 4) -> Case:
     return catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=ranks, ranks_per_node=ranks)
 
 
+def travelled(one: DeployedCase) -> DeployedCase:
+    """The same Case with its Programs read from JSON."""
+    return replace(one, ways={
+        name: {d: replace(p, program=loads(dumps(p.program))) for d, p in of.items()}
+        for name, of in one.ways.items()
+    })  # fmt: skip
+
+
 def test_a_module_needs_torch_alone_and_is_imported_where_nothing_of_ours_is(tmp_path: Path) -> None:
     path = write(tmp_path, "tp_mlp", [entry(tp(), "all_to_all_sum"), entry(tp("entry"), "developer")])
     assert imported(path.read_text()) - set(sys.stdlib_module_names) == {"torch"}
@@ -64,8 +73,7 @@ def test_what_a_call_must_bring_travels_with_the_program_and_is_printed() -> Non
     counts = [[1, 4, 0, 2], [3, 0, 5, 1], [0, 0, 0, 0], [1, 1, 3, 0]]
     case = catalog.case("alltoallv", {"counts": counts, "width": 3}, ranks=4, ranks_per_node=4)
     one = entry(case, "packed_gather_take", backward="permute_ring")
-    read = replace(one, forward=loads(dumps(one.forward)))
-    source = deployed("alltoallv", [read], HERE)
+    source = deployed("alltoallv", [travelled(one)], HERE)
     assert "arguments={'counts': ((1, 4, 0, 2), (3, 0, 5, 1), (0, 0, 0, 0), (1, 1, 3, 0))}," in source
     assert "arguments={}," in deployed("grad_ar", [entry(grads(), "flat")], HERE)
 
@@ -87,9 +95,7 @@ def test_programs_that_travelled_as_data_make_the_same_module() -> None:
         (exchange(), "native"),
     ):
         one = entry(case, name)
-        programs = ("forward", "plain_forward", "backward", "plain_backward")
-        travelled = {k: p and loads(dumps(p)) for k, p in ((k, getattr(one, k)) for k in programs)}
-        sources = [deployed(case.problem, [e], HERE) for e in (one, replace(one, **travelled))]
+        sources = [deployed(case.problem, [e], HERE) for e in (one, travelled(one))]
         assert sources[0] == sources[1]
 
 
@@ -139,7 +145,7 @@ def test_single_sums_fall_into_groups_in_any_legal_order(order: list[tuple[int, 
     lines = [f'io.write("total", {m}, {n}, all_reduce(io.read("partial", {m}, {n})))' for m, n in order]
     program = tried(tp(), "\n".join(lines))
     assert [len(g.inputs) for g in port_groups(program)] == [2, 2]
-    assert "ungrouped={'chosen': '', 'plain': ''}" in deployed("tp_mlp", [entry(tp(), forward=program)], HERE)
+    assert deployed("tp_mlp", [entry(tp(), forward=program)], HERE).count("ungrouped='',") == 2
 
 
 def test_how_gradients_pass_follows_from_the_problem() -> None:
@@ -171,13 +177,58 @@ def test_tolerances_follow_from_the_class_and_from_what_the_plain_calls_round() 
 def test_programs_that_do_not_belong_together_are_refused() -> None:
     one = entry(tp(), "developer")
     with pytest.raises(ValueError, match="needs `backward`"):
-        replace(one, backward=None)
+        case_of_ways(one.ways[CHOSEN], way("developer", library_way(tp(), "developer")))
     with pytest.raises(ValueError, match=r"got .*tp_mlp/n4.*-entry-"):
-        replace(one, plain_forward=library_way(tp("entry"), "developer"))
+        case_of_ways(one.ways[CHOSEN], {**one.ways[CHOSEN], **entry(tp("entry"), "developer").ways[CHOSEN]})
     with pytest.raises(ValueError, match="each once"):
         deployed("tp_mlp", [one, one], HERE)
     with pytest.raises(ValueError, match="of another Problem"):
         deployed("grad_ar", [one], HERE)
+
+
+def test_a_way_of_another_case_or_problem_or_without_a_backward_is_refused() -> None:
+    """Three ways, and the third is planted: it has the name of the Case, and solves something else."""
+    one, third = entry(tp(), "all_to_all_sum"), library_way(tp(), "merged_over_microbatches")
+    ways = dict(one.ways)
+    with pytest.raises(ValueError, match=r"third: got .*tp_mlp/n2"):
+        replace(one, ways=ways | {"third": entry(tp(ranks=2), "developer").ways[CHOSEN]})
+    with pytest.raises(ValueError, match=r"third: each way .*`backward`"):
+        replace(one, ways=ways | {"third": way("merged_over_microbatches", third)})
+    swapped = dict(zip(Direction, reversed(one.ways[CHOSEN].values()), strict=True))
+    with pytest.raises(ValueError, match=r"forward third: got .* backward"):
+        replace(one, ways=ways | {"third": swapped})
+    rows = catalog.case("alltoallv", {"counts": [[1, 2], [3, 4]], "width": 3}, ranks=2, ranks_per_node=2)
+    mine = entry(rows, "gather_slice")
+    other = {
+        d: replace(p, program=Program(replace(p.program.problem, arguments={}, _giver={}), p.program.events))
+        for d, p in mine.ways[CHOSEN].items()
+    }
+    with pytest.raises(ValueError, match="not that of the plain calls"):
+        replace(mine, ways=dict(mine.ways) | {"third": other})
+    with pytest.raises(ValueError, match="letters, digits"):
+        replace(one, ways=ways | {"found-1": one.ways[CHOSEN]})
+    with pytest.raises(ValueError, match="no way plain"):
+        replace(one, ways={CHOSEN: one.ways[CHOSEN]})
+
+
+def test_a_module_lists_its_ways_and_prints_those_of_the_same_programs_once() -> None:
+    third = entry(tp(), "merged_over_microbatches").ways[CHOSEN]
+    one = entry(tp(), "all_to_all_sum", third=third, fourth=third)
+    source = deployed("tp_mlp", [one], HERE)
+    head = source.split('"""')[1]
+    assert (
+        f"{tp().id}: all_to_all_sum, backward all_to_all_sum\n    third: merged_over_microbatches, backward"
+        in head
+    )
+    assert (
+        "def third_0(" in source and "def fourth_0(" not in source and source.count("sections=third_0,") == 2
+    )
+    assert max(map(len, source.splitlines())) <= 120
+    renamed = replace(one, ways={"other" if name == "third" else name: of for name, of in one.ways.items()})
+    digests = [
+        text.split("DIGEST = ")[1].split("\n")[0] for text in (source, deployed("tp_mlp", [renamed], HERE))
+    ]
+    assert digests[0] != digests[1]  # ranks with these files run other calls under one name
 
 
 @pytest.mark.parametrize(
@@ -201,15 +252,7 @@ def test_a_case_that_runs_in_the_backward_pass_gives_each_input_one_output(
     )
     program = trace_source(strategy(body, "all_reduce, slice_axis"), "tried", summed)
     with pytest.raises(ValueError, match="has no backward"):
-        DeployedCase(
-            case_id=of.case.id,
-            candidate="tried",
-            recipe="{}",
-            numerics="reordered",
-            forward=program,
-            plain_forward=program,
-            has_backward=False,
-        )
+        case_of_ways(way("tried", program), way("tried", program))
 
 
 def test_every_known_way_of_every_problem_makes_a_module_that_compiles() -> None:

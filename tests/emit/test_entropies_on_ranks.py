@@ -15,7 +15,7 @@ from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
-from tests.emit.deployed_modules import write
+from tests.emit.deployed_modules import case_of_ways, way, write
 from tests.known_cases import programs
 from tests.on_ranks import launch
 
@@ -47,20 +47,8 @@ def test_every_known_way_gives_what_it_means(tmp_path: Path) -> None:
 
 
 def deployed(forward: Program, backward: Program) -> DeployedCase:
-    return DeployedCase(
-        case_id=CASE.id,
-        candidate="tried",
-        recipe="{}",
-        numerics="reordered",
-        forward=forward,
-        plain_forward=FORWARD["three_all_reduce"],
-        has_backward=True,
-        backward=backward,
-        plain_backward=BACKWARD["softmax_minus_one_hot"],
-        backward_candidate="tried",
-        backward_recipe="{}",
-        backward_numerics="reordered",
-    )
+    plain = way("plain", FORWARD["three_all_reduce"], BACKWARD["softmax_minus_one_hot"])
+    return case_of_ways(way("tried", forward, backward), plain)
 
 
 def test_deployed_ones_give_losses_and_gradients_of_the_unsharded_model(tmp_path: Path) -> None:

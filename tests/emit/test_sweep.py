@@ -10,7 +10,7 @@ from overlayccl_core import catalog
 from overlayccl_core.emit.deployed_case import DeployedCase
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.case import Case
-from tests.emit.deployed_modules import entry, write
+from tests.emit.deployed_modules import case_of_ways, entry, way, write
 from tests.emit.sweep_worker import LAYOUTS
 from tests.known_cases import programs
 from tests.on_ranks import launch
@@ -67,12 +67,8 @@ def deployed_case(name: str, dtype: str) -> DeployedCase:
     if name != "dist_ce":
         return entry(case, ways[0], backward=ways[1] if len(ways) > 1 else "")
     forward, backward = (programs(problem) for problem in catalog.directions(case))
-    return DeployedCase(
-        case_id=case.id, candidate=ways[0], recipe="{}", numerics="reordered",
-        forward=forward[ways[0]], plain_forward=forward["three_all_reduce"],
-        has_backward=True, backward=backward[ways[1]], plain_backward=backward["softmax_minus_one_hot"],
-        backward_candidate=ways[1], backward_recipe="{}", backward_numerics="reordered",
-    )  # fmt: skip
+    plain = way("plain", forward["three_all_reduce"], backward["softmax_minus_one_hot"])
+    return case_of_ways(way("tried", forward[ways[0]], backward[ways[1]]), plain)
 
 
 @pytest.fixture(scope="module")
@@ -149,8 +145,8 @@ def test_counts_are_brought_and_are_the_proven_ones_or_all_ranks_say_whose_are_n
 ) -> None:
     zero, one = seen["counted", ""]
     assert zero == one
-    for way, told in zero.items():
-        assert not (told["right"] or told["as a tensor"] or told["events"]), way
+    for counts_of, told in zero.items():
+        assert not (told["right"] or told["as a tensor"] or told["events"]), counts_of
         for what in ("other", "events of others"):
             parts = ("ValueError: rank 1: ", "counts=[2, 4]", "got [4, 2]")
             assert all(part in told[what] for part in parts), told[what]

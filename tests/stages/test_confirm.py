@@ -38,6 +38,7 @@ from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.table import write
 from overlayccl_core.timing.batch import Batch, time_candidates
+from tests.emit.deployed_modules import case_of_ways, way
 from tests.stages.training import train_tables
 
 pytestmark = pytest.mark.ranks
@@ -61,13 +62,8 @@ def program(strategy: str) -> Program:
 
 def module(chosen: Program, plain: Program) -> str:
     """deploy/grad_ar.py."""
-
-    case = DeployedCase(
-        case_id=chosen.problem.case.id, candidate="flat", recipe="{}", numerics="reordered", forward=chosen,
-        plain_forward=plain, has_backward=False,
-    )  # fmt: skip
     stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")})
-    return deployed.deployed("grad_ar", [case], stamp)
+    return deployed.deployed("grad_ar", [case_of_ways(way("flat", chosen), way("one_by_one", plain))], stamp)
 
 
 def decided(folder: Path) -> ProblemChoice:
@@ -241,7 +237,9 @@ def test_what_takes_the_place_is_a_file_that_was_run_and_a_wrong_one_ends_the_ru
 
     def printer(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
         runtime, begins, body = honest(problem, cases, stamp).partition("def chosen_0(")
-        assert {one.candidate for one in cases} == {"one_by_one"} and body.count("all_reduce(")
+        assert {one.ways["chosen"]["forward"].candidate for one in cases} == {"one_by_one"} and body.count(
+            "all_reduce("
+        )
         wrong = body.replace("all_reduce(", "all_reduce(2 * ", 1) if sabotaged else body
         printed.append(runtime + begins + wrong)
         return printed[-1]

@@ -12,7 +12,7 @@ from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.evidence.choices import ProblemChoice
 from overlayccl_core.measuring.arms import stands_as
 from overlayccl_core.program.case import Case
@@ -23,6 +23,7 @@ from overlayccl_core.stages import confirm
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import write
+from tests.emit.deployed_modules import case_of_ways, way
 from tests.stages.test_confirm import QUICK, trained
 
 DEPLOYMENT = load("config/deployments/local.yaml")
@@ -52,12 +53,7 @@ def decided(case: Case, arm: str, folder: Path) -> ProblemChoice:
     mine, chosen = programs[stands], next(row for row in rows if row["arm"] == stands)
     module = deployed.deployed(
         case.problem,
-        [
-            DeployedCase(
-                case_id=case.id, candidate=chosen["candidate"], recipe="{}", numerics="reordered", forward=mine,
-                plain_forward=programs["developer"], has_backward=False,
-            )
-        ],
+        [case_of_ways(way(chosen["candidate"], mine), way("developer", programs["developer"]))],
         Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")}),
     )  # fmt: skip
     choice = {name: chosen[name] for name in chosen if name != "program_json"}

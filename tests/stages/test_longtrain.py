@@ -15,7 +15,7 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import LongrunSection, read
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import dumps
@@ -26,6 +26,7 @@ from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.table import write
 from overlayccl_core.training.launches import _Batch
+from tests.emit.deployed_modules import case_of_ways, way
 from tests.stages.test_confirm import trained
 
 pytestmark = pytest.mark.ranks
@@ -62,12 +63,7 @@ def decided(folder: Path) -> ProblemChoice:
             {k: v for k, v in here[-1].items() if k != "program_json"}
             | {"value_digest": mine.value_digest, "trained_in": f"nano m{M}"}
         )
-        cases.append(
-            DeployedCase(
-                case_id=case.id, candidate="all_to_all_sum", recipe="{}", numerics="reordered", forward=mine,
-                plain_forward=programs["developer"], has_backward=False,
-            )
-        )  # fmt: skip
+        cases.append(case_of_ways(way("all_to_all_sum", mine), way("developer", programs["developer"])))
     stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")})
     return ProblemChoice(
         finalists=write(FINALISTS, rows, folder / "finalists.parquet"),

@@ -19,6 +19,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.training.launches import Training, arm_site, module_name
 from overlayccl_core.training.plan import Arm, StepSettings
+from tests.emit.deployed_modules import case_of_ways, way
 from tests.training.in_process import problem_at, replayed
 
 RANKS = 2
@@ -101,9 +102,5 @@ def _deployed_case(case: Case, strategy: str) -> DeployedCase:
     of_backward = catalog.backward(case)
     forward = replayed(problem_at(case, Direction.FORWARD), strategy)
     backward = replayed(of_backward, strategy) if of_backward is not None else None
-    numerics = "reordered" if backward is not None else ""
-    return DeployedCase(
-        case_id=case.id, candidate=strategy, recipe="{}", numerics="reordered", forward=forward,
-        plain_forward=forward, has_backward=backward is not None, backward=backward, plain_backward=backward,
-        backward_candidate=strategy, backward_recipe="{}", backward_numerics=numerics,
-    )  # fmt: skip
+    both = way(strategy, forward, backward)
+    return case_of_ways(both, both)

@@ -1,4 +1,4 @@
-"""Functions for a script: cases, connect, stamp, selftest."""
+"""Functions for a script: cases, ways, connect, stamp, selftest."""
 
 from __future__ import annotations
 
@@ -27,12 +27,18 @@ def cases() -> tuple[str, ...]:
     return tuple(ENTRIES)
 
 
+def ways(case: str) -> tuple[str, ...]:
+    """Return the names of the proven ways of a Case, `chosen` and `plain` among them."""
+    return tuple(_entry(case).ways)
+
+
 def connect(
     case: str,
     members: Iterable[Iterable[int]] | None = None,
     new_group: Callable[[tuple[int, ...]], Any] | None = None,
     device: torch.device | str = "cpu",
     strict: bool = False,
+    way: str = "chosen",
 ) -> Connected:
     """Return the calls of one Case, ready on this rank. All ranks of the job call it, in the same order.
 
@@ -41,8 +47,9 @@ def connect(
         new_group: Makes (or keeps) the process group of some global ranks.
         device: Device of the tensors.
         strict: Refuse a library or version other than the proven ones (default: warn once).
+        way: One of ways(case), the same on all ranks. With OVERLAYCCL_PLAIN=1 the plain calls run whatever it is.
     """
-    connected = _connect(case, members, new_group, device, strict)
+    connected = _connect(case, members, new_group, device, strict, way)
     _connected.append(connected)
     return connected
 
@@ -75,11 +82,10 @@ def _connect(
     new_group: Callable[[tuple[int, ...]], Any] | None,
     device: torch.device | str,
     strict: bool = False,
+    way: str = "chosen",
 ) -> Connected:
-    if case not in ENTRIES:
-        raise ValueError(f"{case!r} is not in this module. {what_there_is(ENTRIES)}")
+    entry = _entry(case)
     check_started()
-    entry = ENTRIES[case]
     checked = _checked_members(case, entry, members)
     plain = _is_set("OVERLAYCCL_PLAIN", "plain calls")
     checks = _is_set("OVERLAYCCL_CHECK", "ranks agree before every call of a group")
@@ -88,12 +94,22 @@ def _connect(
     agree(
         {
             **{"the Case": case, "the module": DIGEST, "OVERLAYCCL_PLAIN": plain, "OVERLAYCCL_CHECK": checks},
-            **{"members": checked, **versions},
+            **{"the way": way, "members": checked, **versions},
         }
     )
+    if way not in entry.ways:  # asked last: a rank that raises alone would leave the others waiting
+        raise ValueError(f"{case} has no way {way!r}: name one of {', '.join(entry.ways)}")
     check_versions(versions, strict)
     permutes = permute_group(versions["library"]) if entry.permutes else None
-    return Connected(case, entry, checked, new_group or kept_group, device, plain, checks, permutes)
+    return Connected(
+        case, entry, checked, new_group or kept_group, device, "plain" if plain else way, checks, permutes
+    )
+
+
+def _entry(case: str) -> Entry:
+    if case not in ENTRIES:
+        raise ValueError(f"{case!r} is not in this module. {what_there_is(ENTRIES)}")
+    return ENTRIES[case]
 
 
 def _checked_members(

@@ -27,11 +27,12 @@ class Connected:
         members: tuple[tuple[int, ...], ...],
         new_group: Callable[[tuple[int, ...]], Any],
         device: torch.device,
-        plain: bool,
+        way: str,
         checks: bool,
         permutes: Any,
     ) -> None:
-        self.case, self.entry, self.device, self.plain, self.checks = case, entry, device, plain, checks
+        self.case, self.entry, self.way, self.device, self.checks = case, entry, way, device, checks
+        self._name = case if way == "chosen" else f"{case} ({way})"
         self._members, self._new_group, self._permutes = members, new_group, permutes
         self._ranks = next(ranks for ranks in members if this_rank() in ranks)
         self.rank = self._ranks.index(this_rank())  # in its group
@@ -40,17 +41,17 @@ class Connected:
             group = my_group((tuple(range(entry.ranks)),), members, new_group)
         mine = {name: rows[self.rank] for name, rows in entry.arguments.items()}
         self._agreement = Agreement(checks, mine, self._ranks, group, device)
-        self._sections = self._build("plain" if plain else "chosen")
+        self._sections = self._build(way)
         self._tested: list[Section] = []
         self._groups = tuple(
-            Group(case, entry, number, self._sections, device, self._agreement)
+            Group(self._name, entry, number, self._sections, device, self._agreement)
             for number in range(len(entry.groups))
         )
 
     def _build(self, way: str) -> dict[str, tuple[Section, ...]]:
         """Return direction -> sections."""
-        build = self.entry.plain if way == "plain" else self.entry.chosen
-        return build(self._permutes, self._members, self._new_group, self._ranks, self.rank, self.device)
+        make = self.entry.ways[way].sections
+        return make(self._permutes, self._members, self._new_group, self._ranks, self.rank, self.device)
 
     def forward(self, **arguments: Any) -> Events:
         """Return a generator: it yields Read (answer with a flat contiguous tensor, which stays yours) and Write
@@ -66,16 +67,16 @@ class Connected:
         return self._events("backward", arguments)
 
     def _events(self, direction: str, arguments: dict[str, Any]) -> Events:
-        what, specs = f"the {direction} of {self.case}", self.entry.inputs[direction]
+        what, specs = f"the {direction} of {self._name}", self.entry.inputs[direction]
         self._agreement.reach(what, self._agreement.unproven(what, arguments), is_call=True)
         return Answered(in_order(self._sections[direction]), what, specs, self._agreement, self.device)
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """All groups; RuntimeError if the calls do not fall into groups."""
-        why = self.entry.ungrouped["plain" if self.plain else "chosen"]
-        if why:
-            plain = "" if self.entry.ungrouped["plain"] else ", or set OVERLAYCCL_PLAIN=1"
+        ways = self.entry.ways
+        if why := ways[self.way].ungrouped:
+            plain = "" if ways["plain"].ungrouped else ", or set OVERLAYCCL_PLAIN=1"
             raise RuntimeError(
                 f"{self.case} does not fall into groups of reads and their writes ({why}): answer the events of"
                 f" forward() and backward() in your step{plain}"
@@ -94,9 +95,10 @@ class Connected:
         return {
             "case": self.case,
             "module": DIGEST,
-            "runs": "plain" if self.plain else "chosen",
+            "runs": self.way,
             "checks": self.checks,
-            **self.entry.said,
+            **self.entry.ways[self.way].said,
+            "plain_program": self.entry.ways["plain"].said["program"],
             "proven": dict(PROVEN),
             "found": here,
             "differs": differences(here),
@@ -105,36 +107,40 @@ class Connected:
         }
 
     def selftest(self, seed: int = 0) -> list[dict[str, Any]]:
-        """Run the chosen calls and the plain ones on random inputs (NaN where not valid) and compare, on all ranks.
+        """Compare every way with the plain calls, on random inputs (NaN where not valid), on all ranks.
 
         Returns:
-            Checks: direction, outputs, largest error (rms over rms) and tolerance.
+            Checks: direction, way, outputs, largest error (rms over rms) and tolerance.
 
         Raises:
             RuntimeError: They differ by more. Raised on all ranks, with rank, port and error.
         """
-        ways = (self._build("chosen"), self._build("plain"))
-        self._tested += [section for way in ways for of in way.values() for section in of]
+        ways = {name: self._build(name) for name in self.entry.ways}
+        self._tested += [section for of in ways.values() for sections in of.values() for section in sections]
+        plain = ways.pop("plain")
         checked = []
         for direction in self._sections:
             me = this_rank()
-            mine = [(0.0, me, "")]
-            got, wanted = (self._run(way[direction], direction, seed, mine) for way in ways)
-            for port, spec in self.entry.outputs[direction].items():
-                count = (
-                    0 if spec.saved else self._valid(spec)
-                )  # saved outputs may differ: their gradients do not
-                error = _error(got.pop(port)[:count], wanted.pop(port)[:count])
-                mine.append((error, me, port_text(port)))
-            error, rank, where = max(everybody_says(max(mine, key=_badness)), key=_badness)
-            tolerance = self.entry.tolerance[direction]
-            if not error <= tolerance:
-                raise RuntimeError(
-                    f"{self.case} {direction}: {where} differs from the plain calls by {error:.3g} on rank {rank}"
-                    f" (at most {tolerance:.3g} is allowed): set OVERLAYCCL_PLAIN=1 and deploy again"
-                )
-            line = {"case": self.case, "direction": direction, "outputs": len(self.entry.outputs[direction])}
-            checked.append({**line, "error": error, "tolerance": tolerance})
+            overwritten: list[tuple[float, int, str]] = []
+            wanted = self._run(plain[direction], direction, seed, overwritten)
+            for name, sections in ways.items():
+                mine = [(0.0, me, ""), *overwritten]
+                got = self._run(sections[direction], direction, seed, mine)
+                for port, spec in self.entry.outputs[direction].items():
+                    # saved outputs may differ: their gradients do not
+                    count = 0 if spec.saved else self._valid(spec)
+                    error = _error(got.pop(port)[:count], wanted[port][:count])
+                    mine.append((error, me, port_text(port)))
+                error, rank, where = max(everybody_says(max(mine, key=_badness)), key=_badness)
+                tolerance = self.entry.ways[name].tolerance[direction]
+                if not error <= tolerance:
+                    raise RuntimeError(
+                        f"{self.case} {direction}: {where} differs from the plain calls by {error:.3g} on rank"
+                        f" {rank} ({name}, at most {tolerance:.3g} is allowed): set OVERLAYCCL_PLAIN=1 and"
+                        " deploy again"
+                    )
+                line = {"case": self.case, "direction": direction, "way": name, "outputs": len(wanted)}
+                checked.append({**line, "error": error, "tolerance": tolerance})
         return checked
 
     def _run(

@@ -1,4 +1,4 @@
-"""A Case of a deployed module as data: its ranks, ports and groups, and two ways of running it."""
+"""A Case of a deployed module as data: its ranks, ports and groups, and its proven ways."""
 
 from __future__ import annotations
 
@@ -112,14 +112,26 @@ def shown(x: Any) -> str:
     return f"{tuple(x.shape)} {x.dtype} on {x.device}"
 
 
+class Way(NamedTuple):
+    """A proven way of running a Case.
+
+    sections: makes the sections of each direction. ungrouped: why it does not fall into groups, or nothing.
+    tolerance: rms error over rms against the plain calls, by direction. said: facts for a stamp, by direction.
+    """
+
+    sections: Callable[..., dict[str, tuple[Section, ...]]]
+    ungrouped: str
+    tolerance: dict[str, float]
+    said: dict[str, dict[str, str]]
+
+
 class Entry(NamedTuple):
-    """A Case: its ranks, its ports by direction, its groups of ports, and two ways of running it.
+    """A Case: its ranks, its ports by direction, its groups of ports, and its ways.
 
     gradient: `backward` (backward() gives it), `in_backward` (the Case is the backward of an identity: it runs in
-    the backward pass), `none`. groups: (inputs, outputs) of each. tolerance: rms error over rms against the plain
-    calls, by direction. permutes: it has some, chosen or plain. ungrouped: why a way of running it does not fall
-    into groups, by name. chosen, plain: make the sections of each direction. arguments: values it is proven for and
-    tensors do not show: name -> integers of each rank, to be passed with a call.
+    the backward pass), `none`. groups: (inputs, outputs) of each. permutes: some way has some. arguments: values it
+    is proven for and tensors do not show: name -> integers of each rank, to be passed with a call. ways: by name,
+    `chosen` and `plain` among them.
     """
 
     ranks: int
@@ -128,13 +140,9 @@ class Entry(NamedTuple):
     inputs: dict[str, dict[Port, Spec]]
     outputs: dict[str, dict[Port, Spec]]
     groups: tuple[tuple[tuple[Port, ...], tuple[Port, ...]], ...]
-    tolerance: dict[str, float]
     permutes: bool
-    said: dict[str, dict[str, str]]
-    ungrouped: dict[str, str]
-    chosen: Callable[..., dict[str, tuple[Section, ...]]]
-    plain: Callable[..., dict[str, tuple[Section, ...]]]
     arguments: dict[str, tuple[tuple[int, ...], ...]]
+    ways: dict[str, Way]
 
     def what(self) -> str:
         """Describe ranks, shapes and types, for messages."""

@@ -40,7 +40,7 @@ class Group:
         saved = tuple(p for p in written if given[p].saved)
         writes = tuple(p for p in written if p not in saved)
         self._saved = [_Layout(given[p].shape) for p in saved]
-        self._ways = {"forward": _Way(number, sections["forward"], reads, (*writes, *saved))}
+        self._passes = {"forward": _Pass(number, sections["forward"], reads, (*writes, *saved))}
         self.inputs, self.outputs = reads, writes
         is_in_backward = entry.gradient == "in_backward"
         if is_in_backward:  # its sums are gradients of its inputs
@@ -60,7 +60,7 @@ class Group:
         if "backward" in sections:
             reads = (*_cotangents(self.outputs), *self.kept)
             writes = tuple(port for port in _cotangents(self.inputs) if port in there)
-            self._ways["backward"] = _Way(number, sections["backward"], reads, writes)
+            self._passes["backward"] = _Pass(number, sections["backward"], reads, writes)
 
     def __call__(
         self, tensors: torch.Tensor | Iterable[torch.Tensor] = (), *more: Any, **arguments: Any
@@ -85,7 +85,7 @@ class Group:
     def forward(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Return (the outputs, the tensors for the backward beside their cotangents)."""
         made = self.run("forward", tensors, [*self._layouts(tensors), *self._saved])
-        at = dict(zip((*self.inputs, *self._ways["forward"].writes), (*tensors, *made), strict=True))
+        at = dict(zip((*self.inputs, *self._passes["forward"].writes), (*tensors, *made), strict=True))
         return made[: len(self.outputs)], [at[port] for port in self.kept]
 
     def _layouts(self, tensors: Sequence[torch.Tensor]) -> list[_Layout]:
@@ -100,9 +100,9 @@ class Group:
 
         Each result can be changed in place: no memory of an input's or another's, a version of its own.
         """
-        way = self._ways[direction]
-        results = self._answered(way, tensors)
-        return [_own(results[p], p in way.shared, like) for p, like in zip(way.writes, layouts, strict=True)]
+        one = self._passes[direction]
+        results = self._answered(one, tensors)
+        return [_own(results[p], p in one.shared, like) for p, like in zip(one.writes, layouts, strict=True)]
 
     def gradients(
         self, direction: str, cotangents: Sequence[torch.Tensor], layouts: Sequence[_Layout]
@@ -111,28 +111,28 @@ class Group:
 
         A cotangent may come back as itself: autograd copies it if two leaves would share it.
         """
-        way, doing = self._ways[direction], f"the backward of {self._name}"
-        odd = () if way.is_identity else [i for i, x in enumerate(cotangents) if oddity(x)]
+        one, doing = self._passes[direction], f"the backward of {self._name}"
+        odd = () if one.is_identity else [i for i, x in enumerate(cotangents) if oddity(x)]
         wrong = f"{doing}: the gradient at {odd[0]} is a {shown(cotangents[odd[0]])}" if odd else ""
         self._agreement.reach(doing, wrong)
-        results = {} if way.is_identity else self._answered(way, cotangents)
+        results = {} if one.is_identity else self._answered(one, cotangents)
         back = []
-        for port, like in zip(way.writes, layouts, strict=True):
-            if port in way.same:
-                x = cotangents[way.same[port]]
+        for port, like in zip(one.writes, layouts, strict=True):
+            if port in one.same:
+                x = cotangents[one.same[port]]
                 back.append(x if x.shape == like.shape else x.reshape(like.shape).clone())
             else:
-                back.append(_own(results[port], port in way.shared, like))
+                back.append(_own(results[port], port in one.shared, like))
         return back
 
-    def _answered(self, way: _Way, tensors: Sequence[torch.Tensor]) -> dict[Port, torch.Tensor]:
+    def _answered(self, one: _Pass, tensors: Sequence[torch.Tensor]) -> dict[Port, torch.Tensor]:
         given = {  # a library reads memory as it lies, without a pending negation
-            port: x.resolve_neg().contiguous().view(-1) for port, x in zip(way.reads, tensors, strict=True)
+            port: x.resolve_neg().contiguous().view(-1) for port, x in zip(one.reads, tensors, strict=True)
         }
         results: dict[Port, torch.Tensor] = {}
         device = self._device.type
         with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
-            answer(in_order(way.sections), given, results)
+            answer(in_order(one.sections), given, results)
         return results
 
     def _wrong(self, tensors: Sequence[Any]) -> str:
@@ -174,8 +174,8 @@ class Group:
         )
 
 
-class _Way:
-    """One direction of a group: the ports it reads and writes, and the sections between them.
+class _Pass:
+    """One pass of a group: the ports it reads and writes, and the sections between them.
 
     shared: ports without memory of their own. same: port -> the index of the identical input.
     """

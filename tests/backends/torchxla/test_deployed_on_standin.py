@@ -15,6 +15,7 @@ from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.numerics import REORDERED_TOLERANCE
+from overlayccl_core.program.problem import Direction
 from tests.backends.torchxla.modules import CALLS
 from tests.emit.deployed_modules import entry, tried
 from tests.emit.tiny_model import SHAPE
@@ -35,7 +36,7 @@ def tp(site: str, microbatches: int = M) -> Case:
 
 
 def write(folder: Path, name: str, *entries: DeployedCase, stamp: Stamp = HERE) -> None:
-    problem = entries[0].forward.problem.case.problem
+    problem = entries[0].problems[Direction.FORWARD].case.problem
     source = deployed_module(problem, entries, stamp, calls=CALLS)
     assert "import torch.distributed" not in source and "torch and torch_xla" in source
     (folder / f"{name}.py").write_text(source)

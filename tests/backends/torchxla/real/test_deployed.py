@@ -13,6 +13,7 @@ from overlayccl_core import catalog
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.problem import Direction
 from tests.backends.torchxla.modules import CALLS
 from tests.emit.deployed_modules import entry
 
@@ -42,7 +43,7 @@ def module(rank: int, stamp: Stamp, *entries: DeployedCase) -> dict[str, Any]:
     def call(compute: Callable[[Any], Any]) -> Callable[..., Any]:
         return lambda x, *_: (compute(x), Done())
 
-    problem = entries[0].forward.problem.case.problem
+    problem = entries[0].problems[Direction.FORWARD].case.problem
     names: dict[str, Any] = {"__name__": "printed"}
     exec(compile(deployed_module(problem, entries, stamp, calls=CALLS), "printed", "exec"), names)
     names.update(

@@ -22,13 +22,7 @@ from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.probing import (
-    ASKED_PROBES,
-    CHOSEN_PROBES,
-    COMPARED_PROBES,
-    PROBE_CALLS,
-    PROBING,
-)
+from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.tables.shortlist import SHORTLIST

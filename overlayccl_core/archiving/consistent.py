@@ -15,12 +15,7 @@ from overlayccl_core.tables.table import read
 
 TIMINGS, IN_STEPS = (PROBES, BENCH, CONFIRMED), (STEPS, CONFIRMED_STEPS, LONG_STEPS)
 ARM = ("model", "microbatches", "arm")
-OF_AN_ARM = (
-    "matmuls",
-    "matmul_digest",
-    "collectives",
-    "peak_memory_bytes",
-)  # equal in all its steps
+OF_AN_ARM = ("matmuls", "matmul_digest", "collectives", "peak_memory_bytes")  # equal in all its steps
 FINGERPRINT = "fingerprint"  # column of every measured table
 
 

@@ -131,9 +131,7 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
     controls = [
         crate.add(
             _rocrate().ContextEntity(
-                crate,
-                f"#control/{number}-{job.name}",
-                {"@type": "ControlAction", "name": job.name},
+                crate, f"#control/{number}-{job.name}", {"@type": "ControlAction", "name": job.name}
             )
         )
         for number, job in enumerate(jobs)

@@ -13,12 +13,7 @@ from overlayccl_core.cli.render import between, console, ms, percent, plain_tabl
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.kinds import FLOATS, DType
-from overlayccl_core.search.buckets.comparison import (
-    DDP_DEFAULT,
-    Comparison,
-    compared,
-    largest_probed_bytes,
-)
+from overlayccl_core.search.buckets.comparison import DDP_DEFAULT, Comparison, compared, largest_probed_bytes
 from overlayccl_core.search.buckets.costs import PROBLEM
 from overlayccl_core.search.buckets.gradients import (
     ACCEPTED,

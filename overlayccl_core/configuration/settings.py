@@ -180,8 +180,7 @@ class AskingSection(Fields):
     """Searches that ask a language model."""
 
     max_usd: float = Field(
-        ge=0,
-        description="that a results tree may cost in all; nothing is asked that could cost more",
+        ge=0, description="that a results tree may cost in all; nothing is asked that could cost more"
     )
     command: str | None = Field(
         default=None, description="who answers the proposer `command` (default: what its search names)"

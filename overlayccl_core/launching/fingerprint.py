@@ -46,11 +46,7 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 
 def host_parts() -> dict[str, str]:
     """Return CPU model, usable cores and kernel; no host name, as a container's changes each time."""
-    return {
-        "cpu": cpu_model(),
-        "cores": str(len(os.sched_getaffinity(0))),
-        "kernel": platform.release(),
-    }
+    return {"cpu": cpu_model(), "cores": str(len(os.sched_getaffinity(0))), "kernel": platform.release()}
 
 
 def node_parts() -> dict[str, str]:

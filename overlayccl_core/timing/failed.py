@@ -55,11 +55,7 @@ class FailedJobs(Mapping[str, Failed]):
     """
 
     def __init__(
-        self,
-        folder: Path | None,
-        progress: Callable[[str], None],
-        *,
-        needed: Collection[str] = (),
+        self, folder: Path | None, progress: Callable[[str], None], *, needed: Collection[str] = ()
     ) -> None:
         self._path = folder / FILE if folder else None
         self._progress = progress

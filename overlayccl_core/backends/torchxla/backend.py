@@ -33,11 +33,7 @@ NEEDS = {  # library -> packages required on the hosts of its ranks
     TPU: ("torch", "torch-xla", "libtpu"),
     STANDIN: ("torch",),
 }
-WHAT = {
-    NEURON: "NeuronCores of Trainium",
-    TPU: "TPUs",
-    STANDIN: "CPU ranks of gloo in place of torch_xla",
-}
+WHAT = {NEURON: "NeuronCores of Trainium", TPU: "TPUs", STANDIN: "CPU ranks of gloo in place of torch_xla"}
 VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla", NUMERIC_TOKEN)
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 PATIENCE = 60.0  # our guess of an upper limit: step with compiling and loading a graph over one without
@@ -97,14 +93,12 @@ def _refused_library(deployment: Deployment) -> str:
     if not deployment.uniform:
         return (
             f"deployment {deployment.name}: backend {deployment.backend} compiles one graph for all ranks: "
-            f"set uniform to "
-            "true"
+            "set uniform to true"
         )
     if library == STANDIN and util.find_spec("torch_xla") is not None:
         return (
-            f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it "
-            f"is not: use "
-            "the environment of `make env`"
+            f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it is "
+            "not: use the environment of `make env`"
         )
     missing = [name for name in NEEDS[library] if _version(name) == MISSING]
     if missing:

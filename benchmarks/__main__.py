@@ -8,8 +8,8 @@ import importlib
 
 SECTIONS = ("candidate", "proof")
 ON_REQUEST = (  # minutes to an hour: of a finished run, of real torch_xla, of searches at cluster size
-    *("sweep", "from_developer", "deployed_step", "race", "floor", "cold", "hlo"),
-    *("cluster", "pruned", "killed", "neighbour"),
+    *("sweep", "from_developer", "race", "floor", "cold", "hlo"),
+    *("cluster", "killed", "neighbour"),
 )
 
 

@@ -39,16 +39,12 @@ CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 PATIENCE = 60.0  # our guess of an upper limit: step with compiling and loading a graph over one without
 MISSING = "not installed"
 Rows = list[dict[str, Any]]
+cannot_train = launching.cannot_train
 
 
 def emit(program: Program) -> str:
     """Return the source of a Program's module: one graph on all ranks."""
     return torch_dialect.emit(program, calls=CALLS)
-
-
-def cannot_train(_deployment: Deployment) -> str:
-    """Return no reason: it trains."""
-    return ""
 
 
 def fingerprint(deployment: Deployment) -> str:
@@ -146,9 +142,7 @@ def _patience(deployment: Deployment) -> float:
     return 1.0 if deployment.library == STANDIN else PATIENCE
 
 
-_launches = launching.Launches(
-    refuses=refuses, cannot_train=cannot_train, environment=environment, patience=_patience
-)
+_launches = launching.Launches(refuses=refuses, environment=environment, patience=_patience)
 starter, time_launch = _launches.starter, _launches.time_launch
 run_once, train = _launches.run_once, _launches.train
 

@@ -6,7 +6,6 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 CAPABILITIES = Table(
     name="capabilities",
     row="one small call that was tried, or a large one that failed",
-    folder="",
     rule="selftest",
     version=3,
     columns=(

@@ -56,10 +56,7 @@ def _place(table: Table) -> str:
 PLACES = re.compile(rf"(?:ablations/)?(?:{'|'.join(map(_place, TABLES))})\.parquet")
 
 SAME_AS = {
-    CONFIRMED_STEPS.name: STEPS,
-    CONFIRMED_STAMPS.name: STAMPS,
-    LONG_STEPS.name: STEPS,
-    LONG_STAMPS.name: STAMPS,
+    one.name: of for of in (STEPS, STAMPS) for one in TABLES if one != of and one.columns == of.columns
 }
 TYPES = {pl.String: "text", pl.Int64: "integer", pl.Float64: "number", pl.Boolean: "true or false"}
 COMMAND = "overlayccl schema tables > docs/tables.md"

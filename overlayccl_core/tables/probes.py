@@ -6,7 +6,6 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 PROBES = Table(
     name="probes",
     row="one launch of one Program",
-    folder="",
     rule="probe",
     version=3,
     columns=(

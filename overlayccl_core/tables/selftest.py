@@ -6,7 +6,6 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 SELFTEST = Table(
     name="selftest",
     row="one check",
-    folder="",
     rule="selftest",
     version=3,
     columns=(

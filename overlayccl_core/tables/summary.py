@@ -20,7 +20,6 @@ class Validity(StrEnum):
 SUMMARY = Table(
     name="summary",
     row="one candidate at one Case and direction",
-    folder="",
     rule="summary",
     version=6,
     columns=(

@@ -6,7 +6,6 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 THETA = Table(
     name="theta",
     row="one coefficient",
-    folder="",
     rule="fit",
     version=1,
     columns=(

@@ -97,7 +97,7 @@ lint: dev ## formatters and checkers
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/snakemake --profile local --lint
 
-bench: dev ## speed of tracing, proof, price and emitted modules
+bench: dev ## speed of tracing, proof and price
 	$(BIN)/python -m benchmarks
 
 why: env ## what a run would do again, and because of what; OPTIONS="--profile trn1 --config preset=smoke"

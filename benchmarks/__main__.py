@@ -6,21 +6,11 @@ A section that has options takes them behind its name: `python -m benchmarks clu
 import argparse
 import importlib
 
-SECTIONS = ("candidate", "proof", "emitted", "groups")
-ON_REQUEST = (
-    "sweep",
-    "on_ranks",
-    "from_developer",
-    "deployed_step",
-    "race",
-    "floor",
-    "cold",
-    "hlo",
-    "cluster",
-    "pruned",
-    "killed",
-    "neighbour",
-)  # minutes: on real ranks, of a finished run, of the real torch_xla, of searches at cluster size; an hour
+SECTIONS = ("candidate", "proof")
+ON_REQUEST = (  # minutes to an hour: of a finished run, of real torch_xla, of searches at cluster size
+    *("sweep", "from_developer", "race", "floor", "cold", "hlo"),
+    *("cluster", "killed", "neighbour"),
+)
 
 
 def main() -> None:

@@ -1,11 +1,10 @@
 """What the search finds from the developer's strategy alone, against what it finds from all known ways.
 
-On the coefficients of a finished run: `python -m benchmarks.from_developer [results/local]`. The search is to end
+On the coefficients of a finished run: `python -m benchmarks from_developer`. The search is to end
 within 2% by itself, as a new Problem has no library of known ways. Below, at the small example of every
 Problem: the strategies whose values, node by node, are not among all that it prices, and why they are not.
 """
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -126,7 +125,3 @@ def cheapest(candidates: pl.DataFrame) -> float:
     """The lowest price of a proven Program that loses no bits, in us."""
     proven = candidates.filter((pl.col("equivalence") == "pass") & (pl.col("numerics") != "lossy"))
     return float(proven["predicted_us"].min())  # type: ignore[arg-type]
-
-
-if __name__ == "__main__":
-    print("\n".join(report(Path(sys.argv[1] if len(sys.argv) > 1 else "results/local"))))

@@ -1,4 +1,4 @@
-"""python -m benchmarks.sweep: every known way of every Problem, at every example and number of ranks, proven.
+"""python -m benchmarks sweep: every known way of every Problem, at every example and number of ranks, proven.
 
 Rows go to a table (CSV); what is in it is not proven again, so a sweep may be done in pieces.
 """
@@ -20,21 +20,19 @@ COLUMNS = (
 )
 
 
-def main() -> None:
-    """Prove what was asked for and is not in the table; print the summary of the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
+def options() -> argparse.ArgumentParser:
+    """What may be asked for on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks sweep", description=__doc__)
     parser.add_argument("--problems", nargs="*", default=PROBLEMS, choices=PROBLEMS, metavar="PROBLEM")
     parser.add_argument("--ranks", nargs="*", type=int, default=list(NODES), choices=list(NODES), metavar="N")
     parser.add_argument("--table", type=Path, default=TABLE, help=f"{TABLE} by default")
-    asked = parser.parse_args()
+    return parser
+
+
+def report(asked: argparse.Namespace) -> list[str]:
+    """Prove what was asked for and is not in the table; return the summary of the table."""
     sweep(asked.problems, asked.ranks, asked.table)
-    print("\n".join(summary(_read(asked.table))))
-
-
-def report() -> list[str]:
-    """Lines of text: the summary of the whole sweep."""
-    sweep(PROBLEMS, list(NODES), TABLE)
-    return summary(_read(TABLE))
+    return summary(_read(asked.table))
 
 
 def sweep(problems: Iterable[str], sizes: Iterable[int], table: Path) -> None:
@@ -123,7 +121,3 @@ def summary(rows: list[Row]) -> list[str]:
 def _name(row: Row) -> str:
     where = row["case"] or f"{row['problem']} {row['example']} on {row['ranks']} ranks"
     return f"{where} {row['direction']} {row['strategy']}"
-
-
-if __name__ == "__main__":
-    main()

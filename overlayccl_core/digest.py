@@ -35,9 +35,12 @@ SCRIPTS = "workflow_scripts"
 STAGES, RUNNER = f"{PACKAGE}/stages", f"{SCRIPTS}/stage.py"
 ROOT = Path(__file__).resolve().parents[1]
 DATA_SUFFIXES = (".json", ".yaml", ".txt", ".md", ".jinja", ".css")
-WORDS = {  # folder -> (class, its argument): a literal text there reaches messages and pages, no table
-    f"{PACKAGE}.configuration": ("Field", "description"),
-    f"{PACKAGE}.tables": ("Column", "doc"),
+WORDS = {  # folder -> (what is called, its argument): a literal text there reaches messages and pages, no table
+    f"{PACKAGE}.configuration": (("Field",), "description"),
+    f"{PACKAGE}.tables": (
+        ("Column", "text", "texts", "integer", "integers", "number", "numbers", "flag", "ratio"),
+        "doc",
+    ),
 }
 TOLD = {  # reader of docstrings -> the files with them
     f"{PACKAGE}/search/rules.py": (f"{PACKAGE}/rewrites/rules/",),
@@ -220,7 +223,7 @@ def _drop_words(tree: ast.AST, folder: str) -> None:
         return
     called, argument = WORDS[folder]
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == called:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in called:
             call.keywords = [one for one in call.keywords if one.arg != argument or not _is_text(one.value)]
 
 

@@ -1,15 +1,19 @@
-"""Locks released when their process ends, in any way; also on shared folders with locks."""
+"""Locks released when their process ends, in any way: of files, also on shared folders, and of the machine."""
 
 import errno
 import fcntl
 import os
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 
 ALONE, TOGETHER = fcntl.LOCK_EX, fcntl.LOCK_SH
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # errors of a folder without locks
 AGAIN_S = 0.1
+MACHINE = "overlayccl-machine.lock"
 
 
 def opened(path: Path) -> int:
@@ -34,3 +38,27 @@ def taken(file: int, kind: int, patience_s: float = inf) -> bool:
             return True
         else:
             return True
+
+
+@contextmanager
+def machine_lock(progress: Callable[[str], None]) -> Iterator[None]:
+    """Hold the machine against other measurements, of all users; report once if there is a wait."""
+    lock = _readable(Path(tempfile.gettempdir()) / MACHINE)
+    try:
+        if not taken(lock, ALONE, 0.0):
+            progress("waiting: another measurement runs on this machine")
+            taken(lock, ALONE)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _readable(path: Path) -> int:
+    """Open the file for reading: only its owner may open it for writing."""
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        lock = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        if os.fstat(lock).st_uid == os.geteuid():
+            os.fchmod(lock, 0o644)  # despite any umask: other users wait for it too
+        return lock

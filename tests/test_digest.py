@@ -161,6 +161,8 @@ def test_other_versions_of_python_have_the_same_digests() -> None:
         ("configuration", "F = Field(description='a')", "F = Field(description=a)", True),
         ("tables", "C = Column(name='a', doc='a')", "C = Column(name='a', doc='b')", False),
         ("tables", "C = Column(name='a', doc='a')", "C = Column(name='b', doc='a')", True),
+        ("tables", "C = text('a', doc='a')", "C = text('a', doc='b')", False),
+        ("tables", "C = text('a', doc='a')", "C = text('b', doc='a')", True),
         ("probes", "F = Field(description='a')", "F = Field(description='b')", True),  # a model is told it
     ],
 )

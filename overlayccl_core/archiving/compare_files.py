@@ -12,10 +12,7 @@ from overlayccl_core.tables.calls import CALLS
 REL_TOLERANCE = 1e-6  # other processors sum in other orders: last digits of a fit
 EQUAL = f"numbers are equal to {REL_TOLERANCE:g}"
 TOLD = (".json", ".html")  # files with figures; a module must be equal to the byte
-OF_ASKING = (
-    "recorded",
-    "seconds",
-)  # columns of `calls` about the asking, not the answer
+OF_ASKING = ("recorded", "seconds")  # columns of `calls` about the asking, not the answer
 SHOWN = 60  # characters of a value
 NUMBER = re.compile(
     r"[-+]?\d+\.\d+(?:[eE][-+]\d+)?|(?<![\w.+-])[-+]?\d+[eE][-+]\d+(?![\w.+-])"

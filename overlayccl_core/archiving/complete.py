@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from overlayccl_core import loader
-from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded, wrong
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded, judged, wrong
 from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.archiving.rows import ArchivedJob, Odd
 from overlayccl_core.rule import ALL
@@ -41,4 +41,4 @@ def _looked_at(name: str, odd: Iterator[Odd]) -> Iterator[Finding]:
         else:
             yield wrong(Check.COMPLETE, name, one.message)
     if not found:
-        yield Finding(check=Check.COMPLETE, subject=name, outcome=CheckOutcome.EXACT)
+        yield judged(Check.COMPLETE, name)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded
+from overlayccl_core.archiving.findings import Check, Finding, guarded, judged
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.longrun import LONG_STEPS
@@ -15,12 +15,7 @@ from overlayccl_core.tables.table import read
 
 TIMINGS, IN_STEPS = (PROBES, BENCH, CONFIRMED), (STEPS, CONFIRMED_STEPS, LONG_STEPS)
 ARM = ("model", "microbatches", "arm")
-OF_AN_ARM = (
-    "matmuls",
-    "matmul_digest",
-    "collectives",
-    "peak_memory_bytes",
-)  # equal in all its steps
+OF_AN_ARM = ("matmuls", "matmul_digest", "collectives", "peak_memory_bytes")  # equal in all its steps
 FINGERPRINT = "fingerprint"  # column of every measured table
 
 
@@ -36,9 +31,7 @@ def consistent(tree: Path, machine: str) -> Iterator[Finding]:
 
 
 def _found(subject: str, odd: Iterator[str]) -> Iterator[Finding]:
-    why = next(odd, "")
-    outcome = CheckOutcome.WRONG if why else CheckOutcome.EXACT
-    yield Finding(check=Check.CONSISTENT, subject=subject, outcome=outcome, message=why)
+    yield judged(Check.CONSISTENT, subject, next(odd, ""))
 
 
 def _samples(rows: pl.DataFrame) -> Iterator[str]:

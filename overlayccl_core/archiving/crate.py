@@ -10,9 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -30,6 +28,7 @@ PROFILES = {
 TERMS = {name: f"https://w3id.org/ro/terms/workflow-run#{name}" for name in ("sha256", "resourceUsage")}
 SECONDS = "https://qudt.org/vocab/unit/SEC"
 LICENSE = "https://spdx.org/licenses/Apache-2.0"
+LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 WORKFLOW, RUN = "Snakefile", "#run"
 TYPES = {
     ".parquet": "application/vnd.apache.parquet",
@@ -53,28 +52,21 @@ def held(data: bytes) -> Held:
     return Held(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
 
 
-@cache
-def _rocrate() -> SimpleNamespace:
-    """Return the classes of the library. ValueError if it is not installed."""
+def _empty() -> Any:
+    """Return a crate without content. ValueError if the library is not installed."""
     try:
-        from rocrate.model import ComputerLanguage, ContextEntity, SoftwareApplication
         from rocrate.rocrate import ROCrate
     except ModuleNotFoundError:
         raise ValueError(
             "an archive's manifest needs rocrate, which this Python does not have: `make env` installs it, and "
             "so does pip install 'overlayccl[archive]'"
         ) from None
-    return SimpleNamespace(
-        ROCrate=ROCrate,
-        ComputerLanguage=ComputerLanguage,
-        ContextEntity=ContextEntity,
-        SoftwareApplication=SoftwareApplication,
-    )
+    return ROCrate(version=VERSION)
 
 
 def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> bytes:
     """Return the text of `ro-crate-metadata.json`, from the arguments alone."""
-    crate = _rocrate().ROCrate(version=VERSION)
+    crate = _empty()
     crate.metadata.extra_terms.update(TERMS)
     root = crate.root_dataset
     crate.name = f"OverlayCCL: {said.tree}"
@@ -82,8 +74,7 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
         f"What `{said.command}` measured, found, proved, chose and deployed on {said.machine or 'a machine'}, and "
         "the code that did it. `overlayccl verify` checks it, without the machine."
     )
-    license_ = {"@type": "CreativeWork", "name": "Apache-2.0"}
-    crate.license = crate.add(_rocrate().ContextEntity(crate, LICENSE, license_))
+    crate.license = _add(crate, LICENSE, "CreativeWork", name="Apache-2.0")
     crate.datePublished = _time(max(job.ended for job in jobs))
     scripts = {job.script for job in jobs}
     for name, one in sorted(files.items()):
@@ -92,70 +83,35 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
                 {"@type": ["File", "SoftwareSourceCode"], "version": said.version} if name in scripts else {}
             )
             crate.add_file(dest_path=name, properties=_file(name, one) | tool)
-    engine = crate.add(
-        _rocrate().SoftwareApplication(
-            crate,
-            "#snakemake",
-            {
-                "name": "Snakemake",
-                "softwareVersion": said.snakemake,
-                "version": said.snakemake,
-                "url": "https://snakemake.github.io",
-            },
-        )
-    )
+    about = {"softwareVersion": said.snakemake, "version": said.snakemake}
+    where = "https://snakemake.github.io"
+    engine = _add(crate, "#snakemake", "SoftwareApplication", name="Snakemake", url=where, **about)
     workflow = _workflow(crate, files, said)
     root["mainEntity"] = workflow
     root["conformsTo"] = [
-        crate.add(
-            _rocrate().ContextEntity(
-                crate, of, {"@type": "CreativeWork", "name": name, "version": of.rpartition("/")[2]}
-            )
-        )
+        _add(crate, of, "CreativeWork", name=name, version=of.rpartition("/")[2])
         for of, name in PROFILES.items()
     ]
     steps = _steps(crate, workflow, jobs)
     actions = [_action(crate, job, files) for job in jobs]
     results = [file for job in jobs for file in job.outputs if file in files]
-    run = crate.add_action(
-        workflow,
-        RUN,
-        result=[crate.dereference(_id(name)) for name in results],
-        properties={
-            "name": said.command,
-            "startTime": _time(jobs[0].started),
-            "endTime": _time(max(job.ended for job in jobs)),
-            "actionStatus": "http://schema.org/CompletedActionStatus",
-        },
-    )
+    ended = max(job.ended for job in jobs)
+    run = _ended(crate, workflow, RUN, results, name=said.command, started=jobs[0].started, ended=ended)
     controls = [
-        crate.add(
-            _rocrate().ContextEntity(
-                crate,
-                f"#control/{number}-{job.name}",
-                {"@type": "ControlAction", "name": job.name},
-            )
-        )
+        _add(crate, f"#control/{number}-{job.name}", "ControlAction", name=job.name)
         for number, job in enumerate(jobs)
     ]
     for control, job, action in zip(controls, jobs, actions, strict=True):
         control["instrument"], control["object"] = steps[job.rule], action
-    organize = crate.add(
-        _rocrate().ContextEntity(crate, "#organize", {"@type": "OrganizeAction", "name": "Snakemake's run"})
-    )
+    organize = _add(crate, "#organize", "OrganizeAction", name="Snakemake's run")
     organize["instrument"], organize["object"], organize["result"] = engine, controls, run
     root["mentions"] = [run, organize, *actions]
     return (json.dumps(crate.metadata.generate(), indent=1, sort_keys=True) + "\n").encode()
 
 
 def _workflow(crate: Any, files: Mapping[str, Held], said: Manifest) -> Any:
-    language = crate.add(
-        _rocrate().ComputerLanguage(
-            crate,
-            "https://w3id.org/workflowhub/workflow-ro-crate#snakemake",
-            {"name": "Snakemake", "identifier": "https://doi.org/10.1093/bioinformatics/bts480"},
-        )
-    )
+    paper = "https://doi.org/10.1093/bioinformatics/bts480"
+    language = _add(crate, LANGUAGE, "ComputerLanguage", name="Snakemake", identifier=paper)
     workflow = crate.add_file(
         dest_path=WORKFLOW,
         properties={
@@ -175,8 +131,7 @@ def _steps(crate: Any, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
     steps, tools = {}, {}
     for position, (rule, script) in enumerate({job.rule: job.script for job in jobs}.items()):
         tool = tools[script] = crate.dereference(script)
-        step = {"@type": "HowToStep", "name": rule, "position": str(position)}
-        steps[rule] = crate.add(_rocrate().ContextEntity(crate, f"#step/{rule}", step))
+        steps[rule] = _add(crate, f"#step/{rule}", "HowToStep", name=rule, position=str(position))
         steps[rule]["workExample"] = tool
     workflow["hasPart"], workflow["step"] = list(tools.values()), list(steps.values())
     return steps
@@ -188,41 +143,50 @@ def _action(crate: Any, job: Job, files: Mapping[str, Held]) -> Any:
     given = [file for file in job.inputs if file in files]
     told = {"code": job.code, "command": job.command, "parameters": json.dumps(job.parameters, default=repr)}
     needed = {"seconds": job.seconds, "node-seconds": job.seconds * max(1, job.nodes)}
-    action = crate.add_action(
-        crate.dereference(job.script),
-        name,
-        result=[crate.dereference(_id(file)) for file in job.outputs],
-        properties={
-            "name": job.name,
-            "startTime": _time(job.started),
-            "endTime": _time(job.ended),
-            "actionStatus": "http://schema.org/CompletedActionStatus",
-        },
-    )
-    values = [_value(crate, f"{name}/{key}", key, value) for key, value in told.items()]
-    action["object"] = [*(crate.dereference(_id(file)) for file in given), *values]
+    tool, took = crate.dereference(job.script), {"started": job.started, "ended": job.ended}
+    action = _ended(crate, tool, name, job.outputs, name=job.name, **took)
+    values = [
+        _add(crate, f"{name}/{key}", "PropertyValue", name=key, value=value) for key, value in told.items()
+    ]
+    action["object"] = [*(crate.dereference(quote(file)) for file in given), *values]
     action["resourceUsage"] = [
-        _value(crate, f"{name}/{key}", key, f"{value:.3f}", propertyID=key, unitCode=SECONDS)
+        _add(
+            crate,
+            f"{name}/{key}",
+            "PropertyValue",
+            **{"name": key, "value": f"{value:.3f}", "propertyID": key, "unitCode": SECONDS},
+        )
         for key, value in needed.items()
     ]
     return action
 
 
-def _value(crate: Any, at: str, name: str, value: str, **more: str) -> Any:
-    return crate.add(
-        _rocrate().ContextEntity(crate, at, {"@type": "PropertyValue", "name": name, "value": value, **more})
+def _ended(
+    crate: Any, tool: Any, at: str, results: Sequence[str], *, name: str, started: float, ended: float
+) -> Any:
+    """Add an action that came to its end."""
+    return crate.add_action(
+        tool,
+        at,
+        result=[crate.dereference(quote(file)) for file in results],
+        properties={
+            "name": name,
+            "startTime": _time(started),
+            "endTime": _time(ended),
+            "actionStatus": "http://schema.org/CompletedActionStatus",
+        },
     )
+
+
+def _add(crate: Any, at: str, kind: str, **properties: str) -> Any:
+    """Add what is no file."""
+    return crate.add_jsonld({"@id": at, "@type": kind, **properties})
 
 
 def _file(name: str, one: Held) -> dict[str, str]:
     kind = TYPES.get(Path(name).suffix)
     properties = {"name": name, "sha256": one.sha256, "contentSize": str(one.size)}
     return properties | ({"encodingFormat": kind} if kind else {})
-
-
-def _id(name: str) -> str:
-    """Return a file's id in RO-Crate's notation."""
-    return quote(name)
 
 
 def _time(seconds: float) -> str:

@@ -60,6 +60,15 @@ def wrong(check: Check, subject: str, message: str) -> Finding:
     return Finding(check=check, subject=subject, outcome=CheckOutcome.WRONG, message=message)
 
 
+def judged(check: Check, subject: str, why: str = "") -> Finding:
+    """Return the finding of a claim: refuted for a reason, exact without one."""
+    return (
+        wrong(check, subject, why)
+        if why
+        else Finding(check=check, subject=subject, outcome=CheckOutcome.EXACT)
+    )
+
+
 def guarded(check: Check, subject: str, found: Iterator[Finding]) -> Iterator[Finding]:
     """Yield findings; an exception counts as wrong: forged files can raise anything."""
     try:

@@ -59,7 +59,7 @@ def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: i
             name=Path(record.log[0]).stem if record.log else record.rule,
             rule=record.rule,
             command=record.command,
-            code=next((p for p in record.parameters if is_code(p)), ""),
+            code=next((p for p in record.parameters if isinstance(p, str) and CODE_DIGEST.fullmatch(p)), ""),
             parameters=record.parameters,
             inputs=record.inputs,
             outputs=tuple(file for file, _ in outputs),
@@ -72,13 +72,3 @@ def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: i
         for record in (outputs[0][1],)
     ]
     return sorted(jobs, key=lambda job: (job.started, job.name))
-
-
-def by_file(jobs: Iterable[Job]) -> dict[str, Job]:
-    """Return file -> the job in its record."""
-    return {file: job for job in jobs for file in job.outputs}
-
-
-def is_code(parameter: Any) -> bool:
-    """Return whether a parameter is a digest of code."""
-    return isinstance(parameter, str) and CODE_DIGEST.fullmatch(parameter) is not None

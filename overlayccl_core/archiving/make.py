@@ -49,8 +49,7 @@ def with_manifest(content: Content, jobs: list[Job], about: Manifest) -> dict[st
     if not jobs:
         raise ValueError(
             "nothing here says how the tables were made: Snakemake's records of them are gone. Make the tree "
-            "again: "
-            f"{about.command}"
+            f"again: {about.command}"
         )
     if lacking := {crate.WORKFLOW, *(job.script for job in jobs)} - set(content):
         raise ValueError(f"not there, though it is said to have made tables: {min(lacking) or 'a script'}")

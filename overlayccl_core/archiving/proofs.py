@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, wrong
+from overlayccl_core.archiving.findings import Check, Finding, judged, wrong
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction, Problem
@@ -61,13 +61,10 @@ def _proven(problem: Problem, rows: pl.DataFrame) -> Iterator[Finding]:
             yield wrong(Check.PROOFS, subject, str(error))
             continue
         verdict = equivalence.prove(program, reference, lossy_bound=bound)
+        why = "" if verdict.passed else f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}"
         if not _is(row, program.digest, program.value_digest):
-            yield wrong(Check.PROOFS, subject, "it is another Program than its digest names")
-        elif not verdict.passed:
-            why = f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}"
-            yield wrong(Check.PROOFS, subject, why)
-        else:
-            yield Finding(check=Check.PROOFS, subject=subject, outcome=CheckOutcome.EXACT)
+            why = "it is another Program than its digest names"
+        yield judged(Check.PROOFS, subject, why)
 
 
 def _is(row: dict[str, Any], *digests: str) -> bool:

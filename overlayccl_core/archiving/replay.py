@@ -20,7 +20,7 @@ from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
 from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded
-from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, Job, by_file
+from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, Job
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.project import home
 from overlayccl_core.rule import ALL, targets
@@ -100,7 +100,7 @@ def told(
             Finding(check=Check.CONFIGURATION, subject=subject, outcome=CheckOutcome.COULD_NOT, message=why),
             None,
         )
-    recorded = by_file(jobs)
+    recorded = {file: job for job in jobs for file in job.outputs}
     for job in plan:
         outcome, why = _told(folder, job, recorded.get(job.outputs[0]))
         if outcome is CheckOutcome.WRONG and job.target != ALL:

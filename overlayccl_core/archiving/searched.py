@@ -13,10 +13,7 @@ from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.table import read
 
-SEARCH, ANSWERS = (
-    "--search",
-    "--answers",
-)  # options of a search's command: fields, folder of answers
+SEARCH, ANSWERS = ("--search", "--answers")  # options of a search's command: fields, folder of answers
 REPLAY = "replay"
 NO_GUARD_S = 1e9  # other processors may take longer
 

@@ -13,8 +13,7 @@ from overlayccl_core.archiving.complete import complete
 from overlayccl_core.archiving.consistent import consistent
 from overlayccl_core.archiving.content import content_of
 from overlayccl_core.archiving.files import files
-from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded
-from overlayccl_core.archiving.findings import wrong as _wrong
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded, judged, wrong
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.packing import Link
 from overlayccl_core.archiving.proofs import proofs
@@ -37,7 +36,7 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
             folder = packing.unpack(archive, Path(place, "archive"))
             about = Manifest.loads((folder / manifest.NAME).read_bytes())
         except (ValueError, OSError) as error:
-            yield _wrong(Check.BYTES, archive.name, str(error))
+            yield wrong(Check.BYTES, archive.name, str(error))
             return
         command = list(guarded(Check.CONFIGURATION, manifest.NAME, _command(folder, about)))
         yield from command
@@ -48,7 +47,7 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
         try:
             whole = make.with_manifest(content, jobs, about)
         except ValueError as error:
-            yield _wrong(Check.MANIFEST, archive.name, str(error))
+            yield wrong(Check.MANIFEST, archive.name, str(error))
             return
         yield from guarded(Check.MANIFEST, archive.name, _manifest(folder, whole))
         yield _bytes(archive, folder, whole, make.when(jobs), about)
@@ -60,7 +59,7 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
         try:
             plan, without = replay.planned(folder, about)
         except ValueError as error:
-            yield _wrong(Check.CONFIGURATION, archive.name, str(error))
+            yield wrong(Check.CONFIGURATION, archive.name, str(error))
             return
         yield from without
         same = []
@@ -78,13 +77,8 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
 def _command(folder: Path, about: Manifest) -> Iterator[Finding]:
     """Check the stated command against the stated configuration: readers will type it."""
     command = manifest.command_of(about.profile, about.config, folder)
-    if command != about.command:
-        why = f"it says {about.command!r} where its configuration says {command!r}"
-        yield _wrong(Check.CONFIGURATION, f"{manifest.NAME}: command", why)
-    else:
-        yield Finding(
-            check=Check.CONFIGURATION, subject=f"{manifest.NAME}: command", outcome=CheckOutcome.EXACT
-        )
+    why = f"it says {about.command!r} where its configuration says {command!r}"
+    yield judged(Check.CONFIGURATION, f"{manifest.NAME}: command", "" if command == about.command else why)
 
 
 def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[Finding]:
@@ -92,20 +86,19 @@ def _manifest(folder: Path, whole: dict[str, Path | bytes | Link]) -> Iterator[F
     paths = (path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
     there = {path.relative_to(folder).as_posix() for path in paths}
     for name in sorted(there - set(whole)):
-        yield _wrong(Check.MANIFEST, name, "an archive of ours does not hold it")
+        yield wrong(Check.MANIFEST, name, "an archive of ours does not hold it")
     sums = dict(_sums(folder / make.SUMS))
     for name, what in sorted(whole.items()):
         if isinstance(what, Link) or name == make.SUMS:
             continue
-        sha256 = sha256_of(folder / name)
+        why = ""
         if name in make.ADDED and what != (folder / name).read_bytes():
-            yield _wrong(Check.MANIFEST, name, "it does not follow from the files that are here")
-        elif sums.get(name) != sha256:
-            yield _wrong(Check.MANIFEST, name, f"its sha256 is not that in {make.SUMS}: it was changed")
-        else:
-            yield Finding(check=Check.MANIFEST, subject=name, outcome=CheckOutcome.EXACT)
+            why = "it does not follow from the files that are here"
+        elif sums.get(name) != sha256_of(folder / name):
+            why = f"its sha256 is not that in {make.SUMS}: it was changed"
+        yield judged(Check.MANIFEST, name, why)
     for name in sorted(set(sums) - set(whole)):
-        yield _wrong(Check.MANIFEST, name, f"{make.SUMS} names it, and it is not here")
+        yield wrong(Check.MANIFEST, name, f"{make.SUMS} names it, and it is not here")
 
 
 def _sums(file: Path) -> Iterator[tuple[str, str]]:
@@ -124,15 +117,15 @@ def _bytes(
     for chunk in packing.tar_chunks(archive):
         theirs.update(chunk)
     if mine.digest() != theirs.digest():
-        return _wrong(Check.BYTES, archive.name, "packing these files does not give this archive")
+        return wrong(Check.BYTES, archive.name, "packing these files does not give this archive")
     if about.zstandard != packing.ZSTANDARD:
         why = f"equal before compression; that is of Zstandard {about.zstandard}, here is {packing.ZSTANDARD}"
         return Finding(check=Check.BYTES, subject=archive.name, outcome=CheckOutcome.WITHIN, message=why)
     target = folder.parent / archive.name
     packing.pack(whole, make.folder_of(about), when, target)
     if target.read_bytes() != archive.read_bytes():
-        return _wrong(Check.BYTES, archive.name, "its compression is not that of these files")
-    return Finding(check=Check.BYTES, subject=archive.name, outcome=CheckOutcome.EXACT)
+        return wrong(Check.BYTES, archive.name, "its compression is not that of these files")
+    return judged(Check.BYTES, archive.name)
 
 
 class _Into:
@@ -152,19 +145,17 @@ def _tables(folder: Path, about: Manifest) -> Iterator[Finding]:
     for path in sorted((folder / RESULTS / about.tree).rglob("*.parquet")):
         name = path.relative_to(folder).as_posix()
         if path.stem not in known:
-            yield _wrong(Check.TABLES, name, "no table of ours has this name")
+            yield wrong(Check.TABLES, name, "no table of ours has this name")
             continue
         try:
             read_unchanged(known[path.stem], path)
             inputs = json.loads(path_of(path).read_bytes())["inputs"]
         except (TableError, OSError, ValueError, KeyError) as error:
-            yield _wrong(Check.TABLES, name, str(error).replace(f"{folder}/", ""))
+            yield wrong(Check.TABLES, name, str(error).replace(f"{folder}/", ""))
             continue
         changed = [one for one, sha256 in inputs.items() if not _is(folder / one, sha256)]
-        if changed:
-            yield _wrong(Check.TABLES, name, f"it was made of another {changed[0]} than the one here")
-        else:
-            yield Finding(check=Check.TABLES, subject=name, outcome=CheckOutcome.EXACT)
+        why = f"it was made of another {changed[0]} than the one here" if changed else ""
+        yield judged(Check.TABLES, name, why)
 
 
 def _is(file: Path, sha256: str) -> bool:

@@ -111,9 +111,5 @@ class Backend(Protocol):
 
 
 def backend_of(deployment: Deployment) -> Backend:
-    """Return the deployment's backend.
-
-    Raises:
-        ValueError: It does not exist; the message names the existing ones.
-    """
+    """Return the deployment's backend. ValueError: It does not exist; the message names the existing ones."""
     return loader.plug_in(Backend, "backends", deployment.backend)

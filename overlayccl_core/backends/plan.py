@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from overlayccl_core.backends.measured import FirstCall, Job, TimingSettings
 from overlayccl_core.disk import allocate
@@ -60,16 +61,6 @@ class PlannedJob:
     rounds: int | None
     races: tuple[str, ...]
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "PlannedJob":
-        """Return the job made plain by `asdict`."""
-        inputs = tuple(
-            PlannedPort(**{**p, "port": tuple(p["port"]), "within": p["within"] and tuple(p["within"])})
-            for p in data["inputs"]
-        )
-        members = tuple(tuple(m) for m in data["members"])
-        return cls(**{**data, "inputs": inputs, "members": members, "races": tuple(data["races"])})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
@@ -102,9 +93,7 @@ class LaunchPlan:
     @classmethod
     def read(cls, folder: Path) -> "LaunchPlan":
         """Return the plan of a folder."""
-        data = json.loads((folder / PLAN_FILE).read_text())
-        jobs = tuple(PlannedJob.from_json(job) for job in data.pop("jobs"))
-        return cls(**{**data, "settings": TimingSettings(**data["settings"]), "jobs": jobs})
+        return TypeAdapter(cls).validate_json((folder / PLAN_FILE).read_bytes())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +115,7 @@ class Calibration:
     def read(cls, folder: Path) -> "Calibration | None":
         """Return the calibration of a folder, None before it is written."""
         path = folder / CALIBRATION_FILE
-        if not path.exists():
-            return None
-        data = json.loads(path.read_text())
-        first = tuple(FirstCall(**one) for one in data["first"])
-        return cls(repeats=tuple(data["repeats"]), rounds=tuple(data["rounds"]), first=first)
+        return TypeAdapter(cls).validate_json(path.read_bytes()) if path.exists() else None
 
 
 def finished_visits(stamps: Stamps, repeats: int) -> tuple[list[float], list[int]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.plan import MODULES, PlannedJob, planned_job
@@ -69,12 +70,25 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTrial:
-    """A trial as the ranks see it."""
+    """A trial as the ranks see it. Tiles are by `port_key`."""
 
     job: PlannedJob
     inputs: str
-    input_tiles: TilesOf
-    output_tiles: TilesOf
+    input_tiles: dict[str, Tiles]
+    output_tiles: dict[str, Tiles]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTrials:
+    """The content of trials.json. may_refuse: an exception in a trial is a refusal."""
+
+    may_refuse: bool
+    trials: tuple[PlannedTrial, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> "PlannedTrials":
+        """Return the trials of a folder."""
+        return TypeAdapter(cls).validate_json((folder / PLAN_FILE).read_bytes())
 
 
 def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> None:
@@ -90,40 +104,19 @@ def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> 
             arrays: dict[str, Any] = {port_key(p): _kept(x) for p, x in trial.inputs.items()}
             np.savez(folder / name, **arrays)
         planned.append(
-            {
-                "job": asdict(job),
-                "inputs": files[id(trial.inputs)],
-                "input_tiles": _plain(trial.input_tiles),
-                "output_tiles": _plain(trial.output_tiles),
-            }
+            PlannedTrial(
+                job=job,
+                inputs=files[id(trial.inputs)],
+                input_tiles=_by_key(trial.input_tiles),
+                output_tiles=_by_key(trial.output_tiles),
+            )
         )
-    write_text(folder / PLAN_FILE, json.dumps({"may_refuse": may_refuse, "trials": planned}))
+    whole = PlannedTrials(may_refuse=may_refuse, trials=tuple(planned))
+    write_text(folder / PLAN_FILE, json.dumps(asdict(whole)))
 
 
-def read_trials(folder: Path) -> tuple[list[PlannedTrial], bool]:
-    """Return (the trials of a folder, may_refuse)."""
-    data: dict[str, Any] = json.loads((folder / PLAN_FILE).read_text())
-    trials = [
-        PlannedTrial(
-            job=PlannedJob.from_json(one["job"]),
-            inputs=one["inputs"],
-            input_tiles=_tiles(one["input_tiles"]),
-            output_tiles=_tiles(one["output_tiles"]),
-        )
-        for one in data["trials"]
-    ]
-    return trials, data["may_refuse"]
-
-
-def _plain(tiles: TilesOf) -> list[Any]:
-    return [[port, asdict(each)] for port, each in tiles.items()]
-
-
-def _tiles(data: list[Any]) -> TilesOf:
-    return {
-        tuple(port): Tiles(lanes=each["lanes"], runs=tuple((count, width) for count, width in each["runs"]))
-        for port, each in data
-    }
+def _by_key(tiles: TilesOf) -> dict[str, Tiles]:
+    return {port_key(port): one for port, one in tiles.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,14 +157,9 @@ def write_seen(folder: Path, index: int, rank: int, outputs: Mapping[Port, RankO
     np.savez(folder / f"out-{index}-{rank}.npz", **arrays)
 
 
-def write_error(folder: Path, index: int, rank: int, error: Exception) -> None:
-    """Write the exception of trial `index` on a rank."""
-    (folder / f"out-{index}-{rank}.error").write_text(f"{type(error).__name__}: {error}")
-
-
-def write_overwritten(folder: Path, index: int, rank: int, what: str) -> None:
-    """Write the protected values changed by trial `index` on a rank."""
-    (folder / f"out-{index}-{rank}.overwritten").write_text(what)
+def write_said(folder: Path, index: int, rank: int, what: str, text: str) -> None:
+    """Write what trial `index` did on a rank in place of outputs: `error` or `overwritten`, and the words."""
+    (folder / f"out-{index}-{rank}.{what}").write_text(text)
 
 
 def read_seen(folder: Path, trials: Sequence[Trial], ranks: int) -> list[Observed]:

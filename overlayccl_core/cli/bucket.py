@@ -13,12 +13,7 @@ from overlayccl_core.cli.render import between, console, ms, percent, plain_tabl
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.kinds import FLOATS, DType
-from overlayccl_core.search.buckets.comparison import (
-    DDP_DEFAULT,
-    Comparison,
-    compared,
-    largest_probed_bytes,
-)
+from overlayccl_core.search.buckets.comparison import DDP_DEFAULT, Comparison, compared, largest_probed_bytes
 from overlayccl_core.search.buckets.costs import PROBLEM
 from overlayccl_core.search.buckets.gradients import (
     ACCEPTED,
@@ -151,11 +146,8 @@ class _Answer:
             print_text(line)
 
     def _bucket_table(self) -> Table:
-        table = plain_table(None)
-        table.add_column("", justify="right", no_wrap=True)
-        table.add_column("bucket of", no_wrap=True, overflow="ellipsis", max_width=TENSORS_WIDTH)
-        for header in ("size", "ready", "start", "end ms"):
-            table.add_column(header, justify="right", no_wrap=True)
+        table = plain_table(None, ">", "bucket of", ">size", ">ready", ">start", ">end ms")
+        table.columns[1].overflow, table.columns[1].max_width = "ellipsis", TENSORS_WIDTH
         for number, b in enumerate(self.compared.best.buckets, 1):
             more = f" .. {b.tensors[-1]} ({len(b.tensors)})" if len(b.tensors) > 1 else ""
             times = (ms(us) for us in (b.ready_us, b.start_us, b.end_us))
@@ -163,10 +155,7 @@ class _Answer:
         return table
 
     def _comparison(self) -> Table:
-        table = plain_table(None)
-        table.add_column("rule", no_wrap=True)
-        for header in ("buckets", "predicted end ms", "exposed ms", "loss"):
-            table.add_column(header, justify="right", no_wrap=True)
+        table = plain_table(None, "rule", ">buckets", ">predicted end ms", ">exposed ms", ">loss")
         best = self.compared.best
         for plan in (best, *self.compared.others):
             table.add_row(

@@ -75,9 +75,8 @@ def _folder(path: Path, place: Path) -> Path:
 
 
 def _runs(trees: Sequence[Tree], names: dict[Path, str]) -> Table:
-    table = plain_table("The runs")
-    for header in ("run", "disturbed", "CPU of others, at most", "measured on"):
-        table.add_column(header, overflow="fold")
+    headers = ("run", "disturbed", "CPU of others, at most", "measured on")
+    table = plain_table("The runs", *headers, fold=headers)
     for tree in trees:
         here = state(tree)
         table.add_row(
@@ -90,10 +89,8 @@ def _runs(trees: Sequence[Tree], names: dict[Path, str]) -> Table:
 
 
 def _fidelities(rows: Iterable[Fidelities]) -> Table:
-    table = plain_table("How right the model was")
-    table.add_column("Programs of", overflow="fold")
-    for header in ("runs", "error", "repeat", "order", "regret", "beyond noise"):
-        table.add_column(header, justify="right", no_wrap=True)
+    headers = ("Programs of", ">runs", ">error", ">repeat", ">order", ">regret", ">beyond noise")
+    table = plain_table("How right the model was", *headers, fold=headers[:1])
     for row in rows:
         table.add_row(
             programs_of(row.case, row.direction),
@@ -108,12 +105,8 @@ def _fidelities(rows: Iterable[Fidelities]) -> Table:
 
 
 def _gains(gained: dict[str, list[Gain]], names: dict[Path, str]) -> Table:
-    table = plain_table("What is deployed")
-    table.add_column("step of, or pass of", overflow="fold")
-    table.add_column("run", overflow="fold")
-    for header in ("x developer", "x best other", "x fastest"):  # 80 columns: intervals fold
-        table.add_column(header, justify="right", overflow="fold")
-    table.add_column("use", overflow="fold")
+    headers = ("step of, or pass of", "run", ">x developer", ">x best other", ">x fastest", "use")
+    table = plain_table("What is deployed", *headers, fold=headers)  # 80 columns: intervals fold
     for place, here in gained.items():
         found = [one for one in here if not one.known]
         ratios = (
@@ -142,7 +135,8 @@ def _two_digits(value: float) -> str:
 
 
 def _thetas(a: Tree, b: Tree) -> Table:
-    table = _sides("Coefficients", "feature", "B / A")
+    headers = ("feature", ">A", ">B", ">B / A")
+    table = plain_table("Coefficients", *headers, fold=headers)
     both = [tree.table(THETA, "theta") for tree in (a, b)]
     rows: list[dict[str, dict[str, Any]]] = [
         {} if frame is None else {str(row["feature"]): row for row in frame.iter_rows(named=True)}
@@ -169,7 +163,8 @@ def _ratio(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
 
 
 def _choices(a: Tree, b: Tree) -> Table:
-    table = _sides("Chosen", "Case", "the same")
+    headers = ("Case", ">A", ">B", ">the same")
+    table = plain_table("Chosen", *headers, fold=headers)
     chosen = [dict(_chosen(tree)) for tree in (a, b)]
     for case in dict.fromkeys((*chosen[0], *chosen[1])):
         mine, theirs = (side.get(case) for side in chosen)
@@ -184,11 +179,3 @@ def _chosen(tree: Tree) -> Iterator[tuple[str, tuple[str, str]]]:
     rows = tree.choice if tree.choice is not None else pl.DataFrame()
     for row in rows.iter_rows(named=True):
         yield f"{row['case']} {row['direction']}", (row["candidate"], row["program"])
-
-
-def _sides(title: str, what: str, last: str) -> Table:
-    table = plain_table(title)
-    table.add_column(what, overflow="fold")
-    for header in ("A", "B", last):
-        table.add_column(header, justify="right", overflow="fold")
-    return table

@@ -48,13 +48,7 @@ def model_parts(worths: Sequence[Worth]) -> Iterator[RenderableType]:
 
 def _ways(worth: Worth) -> Table:
     """A row for each timed arm; plainer arms with the same modules add their names."""
-    table = plain_table(None)
-    table.add_column("M", justify="right", no_wrap=True)
-    table.add_column("arm", no_wrap=True)
-    for header in ("step ms", "MiB", "x step"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in ("chosen is", "search"):
-        table.add_column(header, no_wrap=True)
+    table = plain_table(None, ">M", "arm", ">step ms", ">MiB", ">x step", "chosen is", "search")
     used = worth.instead or worth.deployed
     for one in worth.splits:
         if not one.timed:
@@ -96,11 +90,8 @@ def case_parts(deployed: pl.DataFrame) -> Iterator[RenderableType]:
 
 
 def _cases(problem: str, rows: pl.DataFrame) -> Table:
-    table = plain_table(f"{problem}: deployed")
-    for header in ("Case", "candidate"):
-        table.add_column(header, no_wrap=True)
-    table.add_column("x best known way", justify="right", no_wrap=True)
-    table.add_column("use", overflow="fold")
+    headers = ("Case", "candidate", ">x best known way", "use")
+    table = plain_table(f"{problem}: deployed", *headers, fold=("use",))
     for row in rows.iter_rows(named=True):
         case, arm = str(row["case"]).partition("/")[2], stands_as(row["arm"], row["problem"])
         other = "" if row["best_other"] is None else f"\n{arm_label(row['best_other'])}"

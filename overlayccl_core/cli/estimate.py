@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -27,7 +27,7 @@ from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.prices import price_of
 from overlayccl_core.configuration.searches import FOLDER as SEARCHES
 from overlayccl_core.configuration.searches import load
-from overlayccl_core.estimates import actual, compiling
+from overlayccl_core.estimates import actual
 from overlayccl_core.estimates.plan import Run
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.program.case import Case
@@ -62,27 +62,19 @@ def run(arguments: argparse.Namespace) -> int:
     return _ahead(context(arguments, **asked), date.today())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Models:
-    """The configured models: the trained ones, and one line for each other."""
-
-    all: Sequence[Model]
-    trained: tuple[str, ...]
-    left_out: Sequence[str]
-
-
 def _ahead(asked: Context, today: date) -> int:
     """Print the demands of a run of this configuration."""
     root, settings, deployment = asked.root, asked.settings, asked.deployment
-    found = _models(root, settings.models, settings.problems, deployment.ranks)
-    where = replace(asked, settings=settings.changed(models=found.trained))
+    of_run = [models.load(name, root / models.FOLDER) for name in settings.models]
+    trained, left_out = _trained(of_run, settings.problems, deployment.ranks)
+    where = replace(asked, settings=settings.changed(models=trained))
     cases, without = _cases(where)
-    figures = compiling.published(deployment.node, root)
     published = topology.of_node(deployment.node, root / topology.FOLDER)
+    figures = published.calibration if published else None
     planned = Run(
         deployment=deployment,
         settings=where.settings.changed(problems=tuple(cases)) if cases else where.settings,
-        models=found.trained,
+        models=trained,
         cases=cases,
         figures=figures,
         limits=published.limits if published else (),
@@ -95,18 +87,16 @@ def _ahead(asked: Context, today: date) -> int:
     jobs = [*planned.on_ranks(), planned.without_ranks(known)]
     print_line(f"{where.asked_for}: {_nodes(deployment.nodes, deployment.node)}, {deployment.ranks} ranks")
     narrow = console().width < NARROW
+    peaks = {case.id: peak_of(case) for one in cases.values() for case in one}
     console().print(run_table(jobs, price, narrow=narrow))
     for line in (
         *run_lines(deployment.node, figures, bool(known)),
         *price_lines(deployment.node, price, today),
+        *(*left_out, *without),
+        *memory_lines(peaks, deployment.memory_budget_bytes),
     ):
         print_text(line)
-    for line in (*found.left_out, *without):
-        print_text(line)
-    peaks = {case.id: peak_of(case) for one in cases.values() for case in one}
-    for line in memory_lines(peaks, deployment.memory_budget_bytes):
-        print_text(line)
-    sized = [row for model in found.all for row in sizes_of(model, deployment)]
+    sized = [row for model in of_run for row in sizes_of(model, deployment)]
     if sized:
         console().print(sizes_table(sized, deployment.memory_budget_bytes, narrow=narrow))
         print_text(SIZES_LINE)
@@ -125,10 +115,11 @@ def _finished(tree: Tree, root: Path) -> int:
     return 0
 
 
-def _models(root: Path, names: Iterable[str], problems: Sequence[str], ranks: int) -> _Models:
-    """Sort models into trained ones and others, as the pipeline does."""
+def _trained(
+    found: Iterable[Model], problems: Sequence[str], ranks: int
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return (models to train, a line for each other), as the pipeline sorts them."""
     steps = loader.names("training/models")
-    found = [models.load(name, root / models.FOLDER) for name in names]
     trained, left_out = [], []
     for model in found:
         missing = [problem for problem in problems_of(model, ranks) if problem not in problems]
@@ -140,7 +131,7 @@ def _models(root: Path, names: Iterable[str], problems: Sequence[str], ranks: in
             left_out.append(f"{model.name} is sized, not trained: `problems` lacks {', '.join(missing)}.")
         else:
             trained.append(model.name)
-    return _Models(all=found, trained=tuple(trained), left_out=left_out)
+    return tuple(trained), left_out
 
 
 def _cases(where: Context) -> tuple[dict[str, list[Case]], list[str]]:

@@ -9,8 +9,8 @@ from overlayccl_core.cli.render import NOTHING, plain_table
 from overlayccl_core.configuration.models import Work
 from overlayccl_core.configuration.prices import Price
 from overlayccl_core.configuration.sizes import MIB, bytes_text
+from overlayccl_core.configuration.topology import Calibration
 from overlayccl_core.estimates.actual import Compared
-from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.plan import Asked
 from overlayccl_core.estimates.sizes import Sized
 from overlayccl_core.estimates.span import Span, total
@@ -27,13 +27,9 @@ def _table(
 ) -> Table:
     """Cells under their headers, numbers to the right. narrow: without `WIDE_ONLY`. left: column of text to fold.
     last: a row below a line."""
-    table = plain_table(title)
     headers = [header for header in rows[0] if not (narrow and header in WIDE_ONLY)]
-    for header in headers:
-        words = header in (headers[0], left)
-        table.add_column(
-            header, justify="left" if words else "right", no_wrap=header != left, overflow="fold"
-        )
+    sided = (header if header in (headers[0], left) else f">{header}" for header in headers)
+    table = plain_table(title, *sided, fold=(left,))
     for row in rows:
         table.add_row(*(row[header] for header in headers))
     if last is not None:
@@ -78,7 +74,7 @@ def _asked_row(row: Asked, price: Price | None) -> Cells:
     }
 
 
-def run_lines(node: str, published: Published | None, known: bool) -> Iterator[str]:
+def run_lines(node: str, published: Calibration | None, known: bool) -> Iterator[str]:
     """Yield the meaning of the figures, and their gaps."""
     yield (
         "measuring: what the configuration gives the launches. start-up: a guess from four CPU ranks on two cores. "

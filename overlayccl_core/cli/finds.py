@@ -38,11 +38,7 @@ class Find:
 
 
 def find(where: Context, problem: str, name: str) -> Find:
-    """Return the candidate of a name.
-
-    Raises:
-        ValueError: No search of the Problem has found it in this tree.
-    """
+    """Return the candidate of a name. ValueError: No search of the Problem has found it in this tree."""
     rows = list(_rows(where, problem))
     row = next((row for row in rows if row["candidate"] == name), None)
     if row is None:

@@ -17,10 +17,7 @@ def add(commands: Any) -> None:
         "configuration, profiles, examples, and a folder for plug-ins, which use the package that is installed.",
     )
     parser.add_argument(
-        "folder",
-        type=Path,
-        metavar="FOLDER",
-        help="an empty folder (.git may be in it), or one to be made",
+        "folder", type=Path, metavar="FOLDER", help="an empty folder (.git may be in it), or one to be made"
     )
     parser.add_argument(
         "--own",

@@ -44,8 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
-        prog="overlayccl",
-        description="Prove, price and time ways of calling a closed collective library.",
+        prog="overlayccl", description="Prove, price and time ways of calling a closed collective library."
     )
     _add_place(parser, root=Path(), profile=None, deployment=None, preset=None)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

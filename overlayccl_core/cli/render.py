@@ -3,13 +3,13 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import polars as pl
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -140,22 +140,30 @@ FIDELITY_LEGEND = (
 )
 
 
-def plain_table(title: str | None) -> Table:
-    """Return an empty table in our common style."""
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+def plain_table(title: str | None, *headers: str, fold: Collection[str] = ()) -> Table:
+    """Return an empty table in our common style.
+
+    Args:
+        headers: Of its columns; `>` before one sets its cells to the right.
+        fold: Those of them with cells that may be broken.
+    """
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in headers:
+        justify: JustifyMethod = "right" if header.startswith(">") else "left"
+        table.add_column(
+            header.removeprefix(">"), justify=justify, no_wrap=header not in fold, overflow="fold"
+        )
+    return table
 
 
 def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
     """One table; narrow: for a terminal of 80 columns, with fewer columns."""
-    table = plain_table(title)
-    table.add_column("candidate", no_wrap=True)
-    table.add_column("proven", no_wrap=True)
-    for header in ("predicted ms", "measured ms", "x developer"):
-        table.add_column(header, justify="right", no_wrap=not narrow)
-    if not narrow:
-        for header in ("repeat error", "algbw, busbw GB/s"):
-            table.add_column(header, justify="right")
-        table.add_column("the time is", no_wrap=True)
+    times_of, more_of = (
+        (">predicted ms", ">measured ms", ">x developer"),
+        (">repeat error", ">algbw, busbw GB/s"),
+    )
+    headers = ("candidate", "proven", *times_of, *(() if narrow else (*more_of, "the time is")))
+    table = plain_table(title, *headers, fold=times_of if narrow else more_of)
     for row in _each_program_once(rows):
         invalid = row["validity"] == Validity.INVALID
         measured = between(row["measured_us"], row["measured_low_us"], row["measured_high_us"])
@@ -204,10 +212,8 @@ def _bandwidths(algbw: float | None, busbw: float | None) -> str:
 
 
 def _fidelity_table(rows: pl.DataFrame) -> Table:
-    table = plain_table("How right the model was")
-    table.add_column("Programs of", no_wrap=True)
-    for header in ("n", "rounds", "error", "repeat", "order", "repeat", "pairs", "regret"):
-        table.add_column(header, justify="right", no_wrap=True)
+    figures_of = (">n", ">rounds", ">error", ">repeat", ">order", ">repeat", ">pairs", ">regret")
+    table = plain_table("How right the model was", "Programs of", *figures_of)
     for row in rows.iter_rows(named=True):
         noise = {True: "~", False: "", None: "?"}[row["top1_within_noise"]] if row["top1_regret"] else ""
         table.add_row(
@@ -250,14 +256,11 @@ def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[R
     """Yield a strategy beside the known ways: price by term; if timed, its time and its ratio to developer."""
     width = NARROW_NAME if console().width < NARROW else NAME_WIDTH
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]
-    by_price, by_time = plain_table(None), plain_table(None)
-    for table in (by_price, by_time):
-        table.add_column("strategy", no_wrap=True)
-    by_price.add_column("predicted ms", justify="right", overflow="fold")
-    for term in terms:
-        by_price.add_column(term.value, justify="right", overflow="fold")
-    for header in ("measured ms", "x developer"):
-        by_time.add_column(header, justify="right")
+    prices, measured_of = (
+        [">predicted ms", *(f">{term.value}" for term in terms)],
+        [">measured ms", ">x developer"],
+    )
+    by_price, by_time = (plain_table(None, "strategy", *some, fold=some) for some in (prices, measured_of))
     developer = next((one.timed for one in listed if Role.DEVELOPER in one.roles), None)
     for one in listed:
         price, timed = one.price, one.timed

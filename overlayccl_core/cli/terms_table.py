@@ -1,6 +1,7 @@
 """Prices by term side by side: a column for each Program and one for its difference to the first."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from rich.table import Table
 
@@ -10,14 +11,10 @@ from overlayccl_core.report.terms import Priced, term_names
 
 def terms_table(title: str | None, parts: Sequence[tuple[str, Priced]]) -> Table:
     """Return a table of (label, Program) parts, at most three, as 80 columns hold them. Times in ms."""
-    table = plain_table(title)
+    first, *others = (f">{label}" for label, _ in parts)
+    table = plain_table(title, "ms", first, *chain.from_iterable((label, ">more") for label in others))
     table.caption = "\n".join(f" {label}: {one.name}" for label, one in parts)
     table.caption_justify, table.caption_style = "left", ""
-    table.add_column("ms", no_wrap=True)
-    for number, (label, _) in enumerate(parts):
-        table.add_column(label, justify="right", no_wrap=True)
-        if number:
-            table.add_column("more", justify="right", no_wrap=True)
     for term in term_names(one for _, one in parts):
         cells = [one.terms.get(term) for _, one in parts]
         table.add_row(term, *_with_differences([ms(c) for c in cells], cells))

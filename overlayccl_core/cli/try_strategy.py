@@ -9,15 +9,7 @@ from overlayccl_core.cli import one_strategy, strategy
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.one_strategy import Contender
 from overlayccl_core.cli.prove import proof_text
-from overlayccl_core.cli.render import (
-    LEGEND,
-    SAME_LEGEND,
-    console,
-    print_line,
-    print_text,
-    say,
-    trial_tables,
-)
+from overlayccl_core.cli.render import LEGEND, SAME_LEGEND, console, print_line, print_text, say, trial_tables
 from overlayccl_core.cli.strategy import other_cases_text, place_text
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor

@@ -61,11 +61,16 @@ def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:
 
 
 def _models(worths: Sequence[Worth]) -> Table:
-    table = plain_table(None)
-    for header in ("model", "use deploy/?"):
-        table.add_column(header, no_wrap=header == "model")
-    for header in ("M", "step ms", "MiB", "over developer", "over the best known way"):
-        table.add_column(header, justify="right", no_wrap=True)
+    headers = (
+        "model",
+        "use deploy/?",
+        ">M",
+        ">step ms",
+        ">MiB",
+        ">over developer",
+        ">over the best known way",
+    )
+    table = plain_table(None, *headers, fold=("use deploy/?",))
     for worth in worths:
         table.add_row(worth.model, *_verdict(worth))
     return table
@@ -82,24 +87,19 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
         placed = worth.replaced.get(worth.instead.microbatches) and not is_framework(worth.instead.arm)
         use = YES[Use.KNOWN] if placed else f"NO: {use_text(worth.instead.arm)}"
         return use, *figures, NOTHING, NOTHING
-    over = KNOWN if worth.known else _times(worth.gain_over(worth.rival))
+    over = KNOWN if worth.known else times(worth.gain_over(worth.rival))
     return (
         YES[Use.KNOWN if worth.known else Use.FOUND],
         *figures,
-        _times(worth.gain_over(worth.developer)),
+        times(worth.gain_over(worth.developer)),
         over,
     )
 
 
-def _times(ratio: Ratio | None) -> str:
-    return NOTHING if ratio is None else times(ratio)
-
-
 def _alone(deployed: pl.DataFrame) -> Table:
     """A row for each Problem with Cases of no model."""
-    table = plain_table("Timed alone: one pass, no model")
-    for header in ("Problem", "Cases and directions", "found", "known way", "torch's own", "best gain"):
-        table.add_column(header, no_wrap=True, justify="left" if header == "Problem" else "right")
+    counts = (">Cases and directions", ">found", ">known way", ">torch's own", ">best gain")
+    table = plain_table("Timed alone: one pass, no model", "Problem", *counts)
     for (problem,), rows in deployed.group_by("problem", maintain_order=True):
         uses = [Use(use) for use in rows["use"]]
         found = rows.filter((pl.col("use") == Use.FOUND) & pl.col("instead").is_null())

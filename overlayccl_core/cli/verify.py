@@ -85,11 +85,8 @@ def _are(count: int, what: str) -> str:
 
 
 def _counts(found: Sequence[Finding]) -> Table:
-    table = plain_table(None)
-    table.add_column("looked at")
-    for outcome in CheckOutcome:
-        table.add_column(outcome.value, justify="right")
-    table.add_column("what it says", overflow="fold")
+    headers = ("looked at", *(f">{outcome.value}" for outcome in CheckOutcome), "what it says")
+    table = plain_table(None, *headers, fold=headers)
     for check in Check:
         of = Counter(one.outcome for one in found if one.check is check)
         table.add_row(check.value, *(str(of[outcome] or "-") for outcome in CheckOutcome), MEANING[check])

@@ -89,9 +89,7 @@ class Deployment(Fields):
         description="bytes of a call on one rank up to which the selftest tries what the library takes",
     )
     start_timeout_s: float = Field(
-        default=120.0,
-        gt=0,
-        description="seconds in which all ranks of a launch must have come up",
+        default=120.0, gt=0, description="seconds in which all ranks of a launch must have come up"
     )
 
     @model_validator(mode="after")

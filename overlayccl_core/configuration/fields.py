@@ -116,7 +116,7 @@ def partial(name: str, cls: type[Fields], *, only: Iterable[str] = (), deep: boo
         left_out = copy(cls.model_fields[field])
         left_out.default, left_out.default_factory = None, None
         kind: Any = left_out.annotation
-        if deep and _is_fields(kind):
+        if deep and is_fields(kind):
             kind = partial(f"{name}{kind.__name__}", kind)
         fields[field] = (kind, left_out)
     return create_model(name, __base__=Fields, **fields)
@@ -217,18 +217,18 @@ def hint(word: object, known: Iterable[str]) -> str:
 def _said(cls: type[Fields], error: ValidationError) -> str:
     """Tell one mistake in one line, an unknown field first: a missing one is often the same field, misspelt."""
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    *above, last = loc = first["loc"] or ("",)
+    loc = first["loc"] or ("",)
     where = ".".join(map(str, loc))
     prefix = f"{where}: " if where else ""
     if first["type"] == "extra_forbidden":
-        return f"{where}: there is no such field: {hint(last, _names(_at(cls, above)))}"
-    meant = _description(cls, loc)
+        above, _ = _place(cls, loc[:-1])
+        return (
+            f"{where}: there is no such field: {hint(loc[-1], declared(above) if is_fields(above) else ())}"
+        )
+    kind, meant = _place(cls, first["loc"])
     mend = f": {meant}" if meant else ""
-    if first["type"] == "value_error":
-        text = str(first["ctx"]["error"])
-        if _is_fields(_bare(_at(cls, first["loc"]))):  # of several fields: the message has its own mend
-            return f"{prefix}{text}"
-        return f"{where}: {text}{mend}"
+    if first["type"] == "value_error":  # one of several fields has its own mend
+        return f"{prefix}{first['ctx']['error']}{'' if is_fields(kind) else mend}"
     if first["type"] == "missing":
         return f"{where}: must be there{mend}"
     if first["type"] == "too_short":
@@ -243,39 +243,19 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _names(annotation: Any) -> tuple[str, ...]:
-    kind = _bare(annotation)
-    return tuple(declared(kind)) if _is_fields(kind) else ()
-
-
-def _description(cls: type[Fields], loc: Iterable[int | str]) -> str | None:
-    """Return the description of the innermost declared field on the way."""
-    description: str | None = None
-    annotation: Any = cls
+def _place(cls: type[Fields], loc: Iterable[int | str]) -> tuple[Any, str | None]:
+    """Return (type at a place, description of the innermost declared field on the way there)."""
+    kind: Any = cls
+    meant: str | None = None
     for part in loc:
-        fields = declared(bare) if _is_fields(bare := _bare(annotation)) else {}
-        if part in fields:
-            description = fields[str(part)].description or description
-        annotation = _step(annotation, part)
-    return description
-
-
-def _at(annotation: Any, loc: Iterable[int | str]) -> Any:
-    for part in loc:
-        annotation = _step(annotation, part)
-    return annotation
-
-
-def _step(annotation: Any, part: int | str) -> Any:
-    """Return the type of a field, of a mapping's values or of a list's items."""
-    kind = _bare(annotation)
-    if _is_fields(kind):
-        info = declared(kind).get(str(part))
-        return info.annotation if info else None
-    arguments = get_args(kind)
-    if not arguments:
-        return None
-    return arguments[0] if isinstance(part, int) else arguments[-1]
+        if is_fields(kind):
+            info = declared(kind).get(str(part))
+            kind, meant = (info.annotation, info.description or meant) if info else (None, meant)
+        else:  # a mapping's value, or a list's item
+            arguments = get_args(kind) or (None,)
+            kind = arguments[0 if isinstance(part, int) else -1]
+        kind = _bare(kind)
+    return kind, meant
 
 
 def _bare(annotation: Any) -> Any:
@@ -286,5 +266,6 @@ def _bare(annotation: Any) -> Any:
     return _bare(others[0]) if get_origin(annotation) is UnionType and len(others) == 1 else annotation
 
 
-def _is_fields(kind: Any) -> bool:
+def is_fields(kind: Any) -> bool:
+    """Return whether a type is a class of fields."""
     return isinstance(kind, type) and issubclass(kind, Fields)

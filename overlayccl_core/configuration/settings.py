@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeV
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from overlayccl_core import loader
-from overlayccl_core.configuration.fields import Fields, hint, parsed, partial, unique
+from overlayccl_core.configuration.fields import Fields, hint, is_fields, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.searches import AT, MENDED, Search, file_and_seed
 
@@ -180,8 +180,7 @@ class AskingSection(Fields):
     """Searches that ask a language model."""
 
     max_usd: float = Field(
-        ge=0,
-        description="that a results tree may cost in all; nothing is asked that could cost more",
+        ge=0, description="that a results tree may cost in all; nothing is asked that could cost more"
     )
     command: str | None = Field(
         default=None, description="who answers the proposer `command` (default: what its search names)"
@@ -222,18 +221,6 @@ class ProbingSection(Fields):
     )
 
 
-SECTIONS: Mapping[str, type[Fields]] = {
-    "probe": ProbeSection,
-    "shortlist": ShortlistSection,
-    "bench": BenchSection,
-    "fit": FitSection,
-    "train": TrainSection,
-    "confirm": ConfirmSection,
-    "longrun": LongrunSection,
-    "asking": AskingSection,
-    "ablations": AblationsSection,
-    "probing": ProbingSection,
-}
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
 
@@ -308,6 +295,7 @@ class Settings(Fields):
             raise AttributeError(f"settings have no field {name!r}")
 
 
+SECTIONS = tuple(name for name, info in Settings.model_fields.items() if is_fields(info.annotation))
 _PART = partial("Part", Settings)
 _PRESET = partial("Preset", Settings, only=("problems", "models", "cases", *SECTIONS), deep=True)
 _PRESETS = Field(min_length=1, description="name to the fields that differ: they replace what stands above")

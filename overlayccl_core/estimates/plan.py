@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
-from overlayccl_core.configuration.topology import Limit
+from overlayccl_core.configuration.topology import Calibration, Limit
 from overlayccl_core.estimates import compiling
-from overlayccl_core.estimates.compiling import Published
 from overlayccl_core.estimates.sizes import developers_of
 from overlayccl_core.estimates.span import NOTHING, Span, total
 from overlayccl_core.probes.sweep import probes_of
@@ -64,7 +63,7 @@ class Run:
     settings: Settings
     models: Sequence[str]
     cases: Mapping[str, Sequence[Case]]
-    figures: Published | None
+    figures: Calibration | None
     limits: Sequence[Limit] = ()
     searches: Sequence[str] = ()
 

@@ -9,33 +9,29 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-SPEED: Mapping[str, str] = {
-    "LD_PRELOAD": "another allocator, or a library in place of another",
-    "GLIBC_TUNABLES": "libc's allocator and its string functions",
-    "MALLOC_*": "libc's allocator: arenas, when memory goes back",
-    "PYTHONMALLOC": "Python's allocator",
-    "OMP_*PROC_BIND": "on which cores a thread may run",
-    "OMP_PLACES": "on which cores a thread may run",
-    "OMP_WAIT_POLICY": "whether threads that wait take a core",
-    "OMP_DYNAMIC": "how many threads there are",
-    "GOMP_CPU_AFFINITY": "on which cores a thread may run",
-    "GOMP_SPINCOUNT": "whether threads that wait take a core",
-    "KMP_AFFINITY": "on which cores a thread may run",
-    "KMP_HW_SUBSET": "on which cores a thread may run",
-    "KMP_BLOCKTIME": "whether threads that wait take a core",
-    "KMP_LIBRARY": "whether threads that wait take a core",
-    "MKL_CBWR": "which instructions matmuls use",
-    "MKL_ENABLE_INSTRUCTIONS": "which instructions matmuls use",
-    "MKL_DYNAMIC": "how many threads there are",
-    "MKL_THREADING_LAYER": "which threads there are",
-    "ATEN_CPU_CAPABILITY": "which instructions torch's operations use",
-    "DNNL_*ISA*": "which instructions matmuls use",
-    "ONEDNN_*ISA*": "which instructions matmuls use",
-    "DNNL_DEFAULT_FPMATH_MODE": "in which precision matmuls compute",
-    "ONEDNN_DEFAULT_FPMATH_MODE": "in which precision matmuls compute",
-    "TORCH_CPP_LOG_LEVEL": "what every call says",
-    "TORCH_DISTRIBUTED_DEBUG": "whether every collective is checked first",
-}
+
+def by_variable(told: Mapping[str, str]) -> dict[str, str]:
+    """Return variable -> its effect, from effect -> variables with spaces between them."""
+    return {name: effect for effect, names in told.items() for name in names.split()}
+
+
+SPEED = by_variable(
+    {
+        "another allocator, or a library in place of another": "LD_PRELOAD",
+        "libc's allocator and its string functions": "GLIBC_TUNABLES",
+        "libc's allocator: arenas, when memory goes back": "MALLOC_*",
+        "Python's allocator": "PYTHONMALLOC",
+        "on which cores a thread may run": "OMP_*PROC_BIND OMP_PLACES GOMP_CPU_AFFINITY KMP_AFFINITY KMP_HW_SUBSET",
+        "whether threads that wait take a core": "OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME KMP_LIBRARY",
+        "how many threads there are": "OMP_DYNAMIC MKL_DYNAMIC",
+        "which instructions matmuls use": "MKL_CBWR MKL_ENABLE_INSTRUCTIONS DNNL_*ISA* ONEDNN_*ISA*",
+        "which threads there are": "MKL_THREADING_LAYER",
+        "which instructions torch's operations use": "ATEN_CPU_CAPABILITY",
+        "in which precision matmuls compute": "DNNL_DEFAULT_FPMATH_MODE ONEDNN_DEFAULT_FPMATH_MODE",
+        "what every call says": "TORCH_CPP_LOG_LEVEL",
+        "whether every collective is checked first": "TORCH_DISTRIBUTED_DEBUG",
+    }
+)
 """Variables with an effect on the speed of any torch process (`*`: any text), and the effect. A rank has one
 thread, even if they say otherwise. Backends add those of their libraries; all others change no measurement.
 """
@@ -46,11 +42,7 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 
 def host_parts() -> dict[str, str]:
     """Return CPU model, usable cores and kernel; no host name, as a container's changes each time."""
-    return {
-        "cpu": cpu_model(),
-        "cores": str(len(os.sched_getaffinity(0))),
-        "kernel": platform.release(),
-    }
+    return {"cpu": cpu_model(), "cores": str(len(os.sched_getaffinity(0))), "kernel": platform.release()}
 
 
 def node_parts() -> dict[str, str]:

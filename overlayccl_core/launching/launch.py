@@ -12,13 +12,14 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from overlayccl_core import disk
 from overlayccl_core.launching import foreign_cpu, processes
@@ -122,21 +123,20 @@ class Launch:
     worker: str
     folder: Path
     ranks: int
-    names: Sequence[str] = ()
+    names: tuple[str, ...] = ()
     start_timeout_s: float = 120.0
     step_timeout_s: float = 60.0
-    imports: Sequence[str] = ()
+    imports: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        lists = {"names": list(self.names), "imports": list(self.imports)}
-        return {**asdict(self), **lists, "folder": str(self.folder)}
+        plain: dict[str, Any] = TypeAdapter(Launch).dump_python(self, mode="json")
+        return plain
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Launch":
         """Rebuild the launch from `to_json`."""
-        named = {name: tuple(data[name]) for name in ("names", "imports")}
-        return cls(**{**data, **named, "folder": Path(data["folder"])})
+        return TypeAdapter(cls).validate_python(data)
 
 
 class Starting(Protocol):

@@ -1,9 +1,11 @@
 """One host's part of a launch, and the environment of its ranks."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 TOKEN = "OVERLAYCCL_AGENT_TOKEN"  # identifies a requester's agents
 STATUS = "OVERLAYCCL_STATUS"
@@ -48,12 +50,13 @@ class Part:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {name: str(x) if isinstance(x, Path) else x for name, x in asdict(self).items()}
+        plain: dict[str, Any] = TypeAdapter(Part).dump_python(self, mode="json")
+        return plain
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Part":
         """Rebuild the part from `to_json`."""
-        return cls(**{**data, "status": Path(data["status"]), "log": Path(data["log"])})
+        return TypeAdapter(cls).validate_python(data)
 
     def environment(self, local_rank: int, port: int) -> dict[str, str]:
         """Return the variables of a rank's process: torchrun's and ours. `port`: the store's."""

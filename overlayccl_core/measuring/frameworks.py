@@ -8,6 +8,7 @@ and the reasons against them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 _DDP = "ddp_"
@@ -44,64 +45,37 @@ class FrameworkArm:
     least_microbatches: int = 1
 
 
-def _fsdp(name: str, *words: str, least: int = 1, **settings: bool) -> FrameworkArm:
+def _way(framework: Framework, name: str, *words: str, least: int = 1, **settings: Any) -> FrameworkArm:
     return FrameworkArm(
-        name=name,
-        framework=Framework.FSDP,
-        words=", ".join(("torch FSDP", *words)),
-        settings=settings,
-        least_microbatches=least,
+        name=name, framework=framework, words=", ".join(words), settings=settings, least_microbatches=least
     )
 
 
+_fsdp = partial(_way, Framework.FSDP)
+FSDP = "torch FSDP"
 KEPT, JOINED, AHEAD = "kept after forward", "all units in one", "gathered ahead"
 LAST_KEPT, ONCE = "the last unit kept after forward", "gradients once a step"
+BEHIND = "sums behind weight gradients"
 WAYS = {
     way.name: way
     for way in (
-        FrameworkArm(name="ddp", framework=Framework.DDP, words="torch DDP as it comes"),
-        FrameworkArm(
-            name="ddp_batched",
-            framework=Framework.DDP,
-            words="torch DDP, batched copies",
-            settings={"batched_grad_copy": True},
-        ),
-        _fsdp("fsdp"),
-        _fsdp("fsdp_ahead", AHEAD, ahead=True),
-        _fsdp("fsdp_joined", JOINED, joined=True),
-        _fsdp("fsdp_kept", KEPT, kept=True),
-        _fsdp("fsdp_kept_ahead", KEPT, AHEAD, kept=True, ahead=True),
-        _fsdp("fsdp_kept_joined", KEPT, JOINED, kept=True, joined=True),
-        _fsdp("fsdp_last_kept", LAST_KEPT, last_kept=True),
-        _fsdp("fsdp_once", ONCE, once=True, least=2),
-        _fsdp("fsdp_joined_once", JOINED, ONCE, joined=True, once=True, least=2),
-        _fsdp("fsdp_kept_once", KEPT, ONCE, kept=True, once=True, least=2),
-        _fsdp("fsdp_kept_joined_once", KEPT, JOINED, ONCE, kept=True, joined=True, once=True, least=2),
-        FrameworkArm(
-            name="gpipe",
-            framework=Framework.PIPELINING,
-            words="torch pipelining, GPipe",
-            settings={"schedule": "ScheduleGPipe"},
-        ),
-        FrameworkArm(
-            name="1f1b",
-            framework=Framework.PIPELINING,
-            words="torch pipelining, 1F1B",
-            settings={"schedule": "Schedule1F1B"},
-            least_microbatches=2,
-        ),
-        FrameworkArm(
-            name="tensor_parallel",
-            framework=Framework.TENSOR,
-            words="tensor parallel by hand",
-            settings={"hidden": False},
-        ),
-        FrameworkArm(
-            name="tensor_parallel_async",
-            framework=Framework.TENSOR,
-            words="tensor parallel by hand, sums behind weight gradients",
-            settings={"hidden": True},
-        ),
+        _way(Framework.DDP, "ddp", "torch DDP as it comes"),
+        _way(Framework.DDP, "ddp_batched", "torch DDP", "batched copies", batched_grad_copy=True),
+        _fsdp("fsdp", FSDP),
+        _fsdp("fsdp_ahead", FSDP, AHEAD, ahead=True),
+        _fsdp("fsdp_joined", FSDP, JOINED, joined=True),
+        _fsdp("fsdp_kept", FSDP, KEPT, kept=True),
+        _fsdp("fsdp_kept_ahead", FSDP, KEPT, AHEAD, kept=True, ahead=True),
+        _fsdp("fsdp_kept_joined", FSDP, KEPT, JOINED, kept=True, joined=True),
+        _fsdp("fsdp_last_kept", FSDP, LAST_KEPT, last_kept=True),
+        _fsdp("fsdp_once", FSDP, ONCE, once=True, least=2),
+        _fsdp("fsdp_joined_once", FSDP, JOINED, ONCE, joined=True, once=True, least=2),
+        _fsdp("fsdp_kept_once", FSDP, KEPT, ONCE, kept=True, once=True, least=2),
+        _fsdp("fsdp_kept_joined_once", FSDP, KEPT, JOINED, ONCE, kept=True, joined=True, once=True, least=2),
+        _way(Framework.PIPELINING, "gpipe", "torch pipelining", "GPipe", schedule="ScheduleGPipe"),
+        _way(Framework.PIPELINING, "1f1b", "torch pipelining", "1F1B", schedule="Schedule1F1B", least=2),
+        _way(Framework.TENSOR, "tensor_parallel", "tensor parallel by hand", hidden=False),
+        _way(Framework.TENSOR, "tensor_parallel_async", "tensor parallel by hand", BEHIND, hidden=True),
     )
 }
 MEANING = {

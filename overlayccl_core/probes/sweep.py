@@ -26,10 +26,7 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
 
 
 def to_time(
-    deployment: Deployment,
-    settings: Settings,
-    capabilities: Capabilities,
-    progress: Callable[[str], None],
+    deployment: Deployment, settings: Settings, capabilities: Capabilities, progress: Callable[[str], None]
 ) -> list[Probe]:
     """Return the probes of the sweep the library can run: exactly those of the table `probes`."""
     return [probe for probe in probes_of(deployment, settings) if supported(probe, capabilities, progress)]

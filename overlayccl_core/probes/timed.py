@@ -45,19 +45,13 @@ def time_probes(
         for probe in probes
     ]
     timing = TimingSettings(
-        seconds=section.seconds,
-        minimum_rounds=section.minimum_rounds,
-        maximum_rounds=section.maximum_rounds,
+        seconds=section.seconds, minimum_rounds=section.minimum_rounds, maximum_rounds=section.maximum_rounds
     )
     batch = Batch(
         jobs=jobs, deployment=deployment, settings=timing, partial_dir=partial_dir, rule=rule, code=code
     )
     by_name = {probe.name: probe for probe in probes}
     return [
-        {
-            "probe": one.key,
-            "role": by_name[one.key].role.value,
-            **one.columns(by_name[one.key].program),
-        }
+        {"probe": one.key, "role": by_name[one.key].role.value, **one.columns(by_name[one.key].program)}
         for one in time_programs(batch, progress)
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.topology import Limit, of_node
-from overlayccl_core.launching.machine_lock import machine_lock
+from overlayccl_core.locks import machine_lock
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.selftest import SELFTEST

@@ -1,10 +1,8 @@
 """Candidates of the shortlist on real ranks: times or failures."""
 
-import polars as pl
-
 from overlayccl_core.measuring.job_status import OF_A_CANDIDATE
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, text
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 BENCH = Table(
@@ -16,16 +14,13 @@ BENCH = Table(
     columns=(
         *CANDIDATE_KEY,
         *TIMING_COLUMNS,
-        Column(
-            name="status",
-            dtype=pl.String(),
+        text(
+            "status",
             values=OF_A_CANDIDATE,
             doc="wrong: other values than its Program's; without samples unless `timed`",
         ),
-        Column(
-            name="message",
-            dtype=pl.String(),
-            doc="what happened and where its evidence is; timed: why its values were not looked at",
+        text(
+            "message", doc="what happened and where its evidence is; timed: why its values were not looked at"
         ),
     ),
 )

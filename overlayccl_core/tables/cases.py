@@ -1,9 +1,7 @@
 """The Cases of one Problem."""
 
-import polars as pl
-
 from overlayccl_core.tables.candidate_columns import PROBLEM
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, flag, integer, text
 
 CASES = Table(
     name="cases",
@@ -12,15 +10,15 @@ CASES = Table(
     rule="cases",
     version=2,
     columns=(
-        Column(name="case", dtype=pl.String(), doc="readable id"),
+        text("case", doc="readable id"),
         PROBLEM,
-        Column(name="ranks", dtype=pl.Int64(), doc="N of the Problem"),
-        Column(name="groups", dtype=pl.Int64(), doc="how many at once"),
-        Column(name="strided", dtype=pl.Boolean(), doc="groups of ranks a stride apart"),
-        Column(name="ranks_per_node", dtype=pl.Int64(), doc="equal to ranks: one tier"),
-        Column(name="uniform", dtype=pl.Boolean(), doc="all ranks compile one graph"),
-        Column(name="dtype", dtype=pl.String(), doc="of the elements"),
-        Column(name="parameters", dtype=pl.String(), doc="JSON"),
-        Column(name="payload_bytes", dtype=pl.Int64(), unit="bytes", doc="per rank"),
+        integer("ranks", doc="N of the Problem"),
+        integer("groups", doc="how many at once"),
+        flag("strided", doc="groups of ranks a stride apart"),
+        integer("ranks_per_node", doc="equal to ranks: one tier"),
+        flag("uniform", doc="all ranks compile one graph"),
+        text("dtype", doc="of the elements"),
+        text("parameters", doc="JSON"),
+        integer("payload_bytes", doc="per rank"),
     ),
 )

@@ -4,8 +4,6 @@
 reasons stand in `verdicts`, under the gate `choice`.
 """
 
-import polars as pl
-
 from overlayccl_core.tables.candidate_columns import (
     CANDIDATE_KEY,
     CHOSEN_AS,
@@ -13,7 +11,7 @@ from overlayccl_core.tables.candidate_columns import (
     VALUE_DIGEST,
     VERDICT_COLUMNS,
 )
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
 CHOICE = Table(
@@ -25,16 +23,11 @@ CHOICE = Table(
     columns=(
         *CANDIDATE_KEY,
         CHOSEN_AS,
-        Column(name="recipe", dtype=pl.String(), doc="JSON"),
+        text("recipe", doc="JSON"),
         NUMERICS,
-        Column(name="program", dtype=pl.String(), doc="digest"),
+        text("program", doc="digest"),
         VALUE_DIGEST,
-        Column(
-            name="trained_in",
-            dtype=pl.String(),
-            nullable=True,
-            doc="`nano m8, ...`; null: no model has this Case",
-        ),
+        text("trained_in", nullable=True, doc="`nano m8, ...`; null: no model has this Case"),
         FINGERPRINT_OR_NULL,
     ),
 )
@@ -47,17 +40,10 @@ VERDICTS = Table(
     version=2,
     columns=(
         *CANDIDATE_KEY,
-        Column(
-            name="arm", dtype=pl.String(), nullable=True, doc="null: it was no arm, or is judged as no arm"
-        ),
-        Column(name="model", dtype=pl.String(), nullable=True, doc="`nano m8`; null: judged in no model"),
-        Column(
-            name="gate",
-            dtype=pl.String(),
-            values=("legality", "equivalence", "bench", "training", "choice"),
-            doc="who judged",
-        ),
+        text("arm", nullable=True, doc="null: it was no arm, or is judged as no arm"),
+        text("model", nullable=True, doc="`nano m8`; null: judged in no model"),
+        text("gate", values=("legality", "equivalence", "bench", "training", "choice"), doc="who judged"),
         *VERDICT_COLUMNS,
-        Column(name="evidence", dtype=pl.String(), doc="JSON"),
+        text("evidence", doc="JSON"),
     ),
 )

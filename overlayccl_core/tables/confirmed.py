@@ -4,32 +4,21 @@ One row a launch and arm, for Cases outside all models: for the others the steps
 same Program at a Case and direction, it is timed once, as the plainest of them.
 """
 
-import polars as pl
-
 from overlayccl_core.measuring.arms import OF_A_CASE, ArmName
-from overlayccl_core.tables.candidate_columns import (
-    CANDIDATE_KEY,
-    PROBLEM,
-)
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, PROBLEM
+from overlayccl_core.tables.table import Table, text
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
 CONFIRMED = Table(
     name="confirmed",
     row="one launch of one arm at one Case and direction",
-    folder="",
     rule="confirm",
     version=5,
     minimum_rows=0,
     columns=(
         PROBLEM,
         *CANDIDATE_KEY[:2],
-        Column(
-            name="arm",
-            dtype=pl.String(),
-            values=(*OF_A_CASE, ArmName.DEPLOYED),
-            doc="deployed: the chosen file itself",
-        ),
+        text("arm", values=(*OF_A_CASE, ArmName.DEPLOYED), doc="deployed: the chosen file itself"),
         CANDIDATE_KEY[2],
         *TIMING_COLUMNS,
     ),

@@ -1,8 +1,6 @@
 """Accuracy of the cost model: on held-out Programs (problem null), and per Case and direction of a Problem."""
 
-import polars as pl
-
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, flag, integer, number, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT, REPEAT_ERROR
 
 FIDELITY = Table(
@@ -12,35 +10,26 @@ FIDELITY = Table(
     rule="fit, finalists",
     version=3,
     columns=(
-        Column(name="problem", dtype=pl.String(), nullable=True, doc="null: held-out Programs"),
-        Column(name="case", dtype=pl.String(), nullable=True, doc="null: held-out Programs"),
-        Column(
-            name="direction",
-            dtype=pl.String(),
-            nullable=True,
-            values=("forward", "backward"),
-            doc="null: held-out Programs",
-        ),
-        Column(name="n", dtype=pl.Int64(), doc="Programs compared"),
-        Column(name="rounds", dtype=pl.Int64(), doc="fewest rounds of any of them"),
-        Column(name="spearman", dtype=pl.Float64(), nullable=True, doc="null: too few Programs"),
-        Column(name="kendall", dtype=pl.Float64(), nullable=True, doc="null: too few Programs"),
-        Column(name="median_rel_error", dtype=pl.Float64(), doc="median of |predicted / measured - 1|"),
-        Column(
-            name="pair_accuracy", dtype=pl.Float64(), nullable=True, doc="of `pairs`; null: there are none"
-        ),
-        Column(name="pairs", dtype=pl.Int64(), doc="pairs further apart than two standard errors"),
-        Column(name="top1_regret", dtype=pl.Float64(), nullable=True, doc="first choice over best, minus 1"),
-        Column(
-            name="top1_within_noise",
-            dtype=pl.Boolean(),
+        text("problem", nullable=True, doc="null: held-out Programs"),
+        text("case", nullable=True, doc="null: held-out Programs"),
+        text("direction", nullable=True, values=("forward", "backward"), doc="null: held-out Programs"),
+        integer("n", doc="Programs compared"),
+        integer("rounds", doc="fewest rounds of any of them"),
+        number("spearman", nullable=True, doc="null: too few Programs"),
+        number("kendall", nullable=True, doc="null: too few Programs"),
+        number("median_rel_error", doc="median of |predicted / measured - 1|"),
+        number("pair_accuracy", nullable=True, doc="of `pairs`; null: there are none"),
+        integer("pairs", doc="pairs further apart than two standard errors"),
+        number("top1_regret", nullable=True, doc="first choice over best, minus 1"),
+        flag(
+            "top1_within_noise",
             nullable=True,
             doc="the interval of the paired ratio holds 1; null: too few rounds for one",
         ),
-        Column(name="repeat_spearman", dtype=pl.Float64(), nullable=True, doc="even against odd rounds"),
+        number("repeat_spearman", nullable=True, doc="even against odd rounds"),
         REPEAT_ERROR,
-        Column(name="residual_low", dtype=pl.Float64(), doc="lower factor of the prediction interval"),
-        Column(name="residual_high", dtype=pl.Float64(), doc="upper factor of the prediction interval"),
+        number("residual_low", doc="lower factor of the prediction interval"),
+        number("residual_high", doc="upper factor of the prediction interval"),
         FINGERPRINT,
     ),
 )

@@ -4,15 +4,9 @@ A Case that exchanges nothing has the developer's Program alone, since a file ha
 time or verdict here: equal Programs give an equal table, and nothing is trained anew.
 """
 
-import polars as pl
-
 from overlayccl_core.measuring.arms import OF_A_CASE
-from overlayccl_core.tables.candidate_columns import (
-    CANDIDATE_KEY,
-    NUMERICS,
-    PROGRAM_JSON,
-)
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, NUMERICS, PROGRAM_JSON
+from overlayccl_core.tables.table import Table, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
 FINALISTS = Table(
@@ -23,13 +17,11 @@ FINALISTS = Table(
     version=4,
     columns=(
         *CANDIDATE_KEY[:2],
-        Column(
-            name="arm", dtype=pl.String(), values=OF_A_CASE, doc="what it is trained as (docs/training.md)"
-        ),
+        text("arm", values=OF_A_CASE, doc="what it is trained as (docs/training.md)"),
         CANDIDATE_KEY[2],
-        Column(name="recipe", dtype=pl.String(), doc="JSON"),
+        text("recipe", doc="JSON"),
         NUMERICS,
-        Column(name="program", dtype=pl.String(), doc="digest"),
+        text("program", doc="digest"),
         PROGRAM_JSON,
         FINGERPRINT_OR_NULL,
     ),

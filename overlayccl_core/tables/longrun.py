@@ -5,25 +5,21 @@ Each arm has launches of its own, at other moments than the others', so their ti
 
 from dataclasses import replace
 
-import polars as pl
-
 from overlayccl_core.tables.candidate_columns import NUMERICS, VERDICT_COLUMNS
 from overlayccl_core.tables.steps import STAMPS, STEPS
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Column, Table, integer, number, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 _ARM = (
-    Column(name="model", dtype=pl.String(), doc="a file in config/models"),
-    Column(name="microbatches", dtype=pl.Int64(), doc="into which a batch is split: as it is deployed"),
-    Column(name="arm", dtype=pl.String(), doc="as in `steps`"),
+    text("model", doc="a file in config/models"),
+    integer("microbatches", doc="into which a batch is split: as it is deployed"),
+    text("arm", doc="as in `steps`"),
 )
-_SEED = Column(
-    name="seed", dtype=pl.Int64(), doc="of parameters and batches; all but 0 are developer's alone"
-)
+_SEED = integer("seed", doc="of parameters and batches; all but 0 are developer's alone")
 
 
 def _loss(name: str, doc: str) -> Column:
-    return Column(name=name, dtype=pl.Float64(), nullable=True, doc=f"{doc}; null: the arm failed")
+    return number(name, nullable=True, doc=f"{doc}; null: the arm failed")
 
 
 LONG_STEPS = replace(
@@ -45,11 +41,10 @@ LOSSES = Table(
     columns=(
         *_ARM,
         _SEED,
-        Column(name="step", dtype=pl.Int64(), doc="from 0 on"),
-        Column(name="loss", dtype=pl.Float64(), doc="mean over the ranks with a loss, before the update"),
-        Column(
-            name="developer_difference",
-            dtype=pl.Float64(),
+        integer("step", doc="from 0 on"),
+        number("loss", doc="mean over the ranks with a loss, before the update"),
+        number(
+            "developer_difference",
             nullable=True,
             doc="from developer's loss at the same seed and step; null: it has none",
         ),
@@ -65,19 +60,17 @@ CURVES = Table(
     columns=(
         *_ARM,
         replace(NUMERICS, nullable=True, doc="the worst of its Programs; null: not known"),
-        Column(name="steps", dtype=pl.Int64(), doc="trained steps"),
+        integer("steps", doc="trained steps"),
         _loss("first_loss", "of seed 0, before the first update"),
         _loss("last_loss", "of seed 0, mean over the last tenth of the steps"),
-        Column(
-            name="validation_loss",
-            dtype=pl.Float64(),
+        number(
+            "validation_loss",
             nullable=True,
             doc="of seed 0, on held-out text after the last step; null: no rank has the whole model",
         ),
         *VERDICT_COLUMNS,
-        Column(
-            name="evidence",
-            dtype=pl.String(),
+        text(
+            "evidence",
             doc="JSON: early_rel_difference, the largest of the first steps; final_difference, of last_loss, the "
             "largest over ranks; band, the interquartile range of developer's last_loss over seeds",
         ),

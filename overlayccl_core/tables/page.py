@@ -22,13 +22,7 @@ from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.probing import (
-    ASKED_PROBES,
-    CHOSEN_PROBES,
-    COMPARED_PROBES,
-    PROBE_CALLS,
-    PROBING,
-)
+from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.tables.shortlist import SHORTLIST
@@ -62,10 +56,7 @@ def _place(table: Table) -> str:
 PLACES = re.compile(rf"(?:ablations/)?(?:{'|'.join(map(_place, TABLES))})\.parquet")
 
 SAME_AS = {
-    CONFIRMED_STEPS.name: STEPS,
-    CONFIRMED_STAMPS.name: STAMPS,
-    LONG_STEPS.name: STEPS,
-    LONG_STAMPS.name: STAMPS,
+    one.name: of for of in (STEPS, STAMPS) for one in TABLES if one != of and one.columns == of.columns
 }
 TYPES = {pl.String: "text", pl.Int64: "integer", pl.Float64: "number", pl.Boolean: "true or false"}
 COMMAND = "overlayccl schema tables > docs/tables.md"

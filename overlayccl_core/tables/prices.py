@@ -1,9 +1,7 @@
 """The cost model's price of each known way, by term."""
 
-import polars as pl
-
 from overlayccl_core.tables.candidate_columns import CASE, DIRECTION
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, flag, number, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 US = ("predicted_us", "low_us", "high_us")
@@ -15,7 +13,7 @@ TERMS_US = {  # column -> meaning of the term, also used in the report
     "network_us": "bytes through a node's network card, where there are several nodes",
 }
 PRICE_COLUMNS = tuple(
-    Column(name=name, dtype=pl.Float64(), unit="us", nullable=True, doc=f"{of}; null: no price")
+    number(name, nullable=True, doc=f"{of}; null: no price")
     for name, of in (dict.fromkeys(US, "all terms together") | TERMS_US).items()
 )
 
@@ -28,10 +26,10 @@ PRICES = Table(
     columns=(
         CASE,
         DIRECTION,
-        Column(name="strategy", dtype=pl.String(), doc="of the library"),
-        Column(name="program", dtype=pl.String(), doc="digest"),
-        Column(name="feasible", dtype=pl.Boolean(), doc="legal and proven, so that it may be chosen"),
-        Column(name="reason", dtype=pl.String(), doc="why it is not feasible or has no price; ok"),
+        text("strategy", doc="of the library"),
+        text("program", doc="digest"),
+        flag("feasible", doc="legal and proven, so that it may be chosen"),
+        text("reason", doc="why it is not feasible or has no price; ok"),
         *PRICE_COLUMNS,
         FINGERPRINT,
     ),

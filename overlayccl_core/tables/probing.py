@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 
-import polars as pl
-
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, flag, integer, number, text, texts
 from overlayccl_core.tables.timing_columns import FINGERPRINT, REPEAT_ERROR, TIMING_COLUMNS
 
-SEARCH = Column(name="search", dtype=pl.String(), doc="a file in config/searches: the chooser")
+SEARCH = text("search", doc="a file in config/searches: the chooser")
 PROBE, ROLE = PROBES.columns[:2]
 
 ASKED_PROBES = Table(
@@ -20,20 +18,19 @@ ASKED_PROBES = Table(
     version=1,
     columns=(
         SEARCH,
-        Column(name="number", dtype=pl.Int64(), doc="counts from 0"),
-        Column(name="turn", dtype=pl.Int64(), doc="of the conversation, from 0"),
-        Column(name="tool", dtype=pl.String(), doc="the called tool; empty: in the last row"),
-        Column(name="arguments", dtype=pl.String(), doc="JSON, as they came"),
-        Column(
-            name="outcome",
-            dtype=pl.String(),
+        integer("number", doc="counts from 0"),
+        integer("turn", doc="of the conversation, from 0"),
+        text("tool", doc="the called tool; empty: in the last row"),
+        text("arguments", doc="JSON, as they came"),
+        text(
+            "outcome",
             values=("measured", "known", "refused", "failed", "told", "ended"),
             doc="known: timed in an earlier turn, or a fit; refused: cannot be, the message says why; failed: its "
             "launch did; told: a question without timing; ended: the last row",
         ),
-        Column(name="message", dtype=pl.String(), doc="what was told, or why not"),
-        Column(name="probe", dtype=pl.String(), nullable=True, doc="readable name; null: it orders none"),
-        Column(name="program", dtype=pl.String(), nullable=True, doc="digest of the Program; null: none"),
+        text("message", doc="what was told, or why not"),
+        text("probe", nullable=True, doc="readable name; null: it orders none"),
+        text("program", nullable=True, doc="digest of the Program; null: none"),
     ),
 )
 CHOSEN_PROBES = Table(
@@ -63,10 +60,8 @@ COMPARED_PROBES = Table(
     columns=(
         PROBE,
         ROLE,
-        Column(name="fixed", dtype=pl.Boolean(), doc="the sweep has it"),
-        Column(
-            name="chosen_by", dtype=pl.List(pl.String()), doc="the files in config/searches with this choice"
-        ),
+        flag("fixed", doc="the sweep has it"),
+        texts("chosen_by", doc="the files in config/searches with this choice"),
         *TIMING_COLUMNS,
     ),
 )
@@ -77,70 +72,45 @@ PROBING = Table(
     rule="weigh_probes",
     version=1,
     columns=(
-        Column(
-            name="arm",
-            dtype=pl.String(),
+        text(
+            "arm",
             values=("fixed", "fixed_equal_cost", "agent"),
             doc="fixed: to the whole sweep; agent: to a model's choice; fixed_equal_cost: to a random part of "
             "the sweep with as many seconds as that choice",
         ),
-        Column(
-            name="search",
-            dtype=pl.String(),
+        text(
+            "search",
             nullable=True,
             doc="the chooser, or the source of the part's seconds; null: the whole sweep",
         ),
-        Column(name="draw", dtype=pl.Int64(), doc="of the random part, from 0"),
-        Column(name="probes", dtype=pl.Int64(), doc="fitted probes"),
-        Column(name="seconds", dtype=pl.Float64(), doc="of their samples, in `compared_probes`"),
-        Column(
-            name="columns",
-            dtype=pl.Int64(),
-            doc="columns of the cost model in the sweep and held-out Programs",
-        ),
-        Column(
-            name="missing", dtype=pl.Int64(), doc="of them without a value: not told apart, or in no probe"
-        ),
-        Column(name="heldout", dtype=pl.Int64(), doc="judging Programs: they are in no fit"),
-        Column(name="priced", dtype=pl.Int64(), doc="of them: priced by the cost model"),
-        Column(
-            name="median_log_error",
-            dtype=pl.Float64(),
+        integer("draw", doc="of the random part, from 0"),
+        integer("probes", doc="fitted probes"),
+        number("seconds", doc="of their samples, in `compared_probes`"),
+        integer("columns", doc="columns of the cost model in the sweep and held-out Programs"),
+        integer("missing", doc="of them without a value: not told apart, or in no probe"),
+        integer("heldout", doc="judging Programs: they are in no fit"),
+        integer("priced", doc="of them: priced by the cost model"),
+        number(
+            "median_log_error",
             nullable=True,
             doc="of |ln(predicted / measured)| over all judging Programs; null: half of them have no price",
         ),
-        Column(
-            name="p90_log_error",
-            dtype=pl.Float64(),
+        number(
+            "p90_log_error",
             nullable=True,
             doc="nine of ten are not above; null: a tenth or more have no price",
         ),
-        Column(name="spearman", dtype=pl.Float64(), nullable=True, doc="of priced Programs; null: too few"),
+        number("spearman", nullable=True, doc="of priced Programs; null: too few"),
         replace(REPEAT_ERROR, doc=f"of the judging Programs, {REPEAT_ERROR.doc}"),
-        Column(
-            name="disturbed", dtype=pl.Boolean(), doc="others took too much of the CPU while all were timed"
-        ),
-        Column(
-            name="made_by",
-            dtype=pl.List(pl.String()),
+        flag("disturbed", doc="others took too much of the CPU while all were timed"),
+        texts(
+            "made_by",
             doc="of an agent: source of its answers, as in `probe_calls`; empty: no question, or no answer",
         ),
-        Column(name="calls", dtype=pl.Int64(), nullable=True, doc="of an agent: questions; null: of others"),
-        Column(
-            name="launches",
-            dtype=pl.Int64(),
-            nullable=True,
-            doc="of an agent: turns with timing; null: of others",
-        ),
-        Column(
-            name="usd",
-            dtype=pl.Float64(),
-            nullable=True,
-            doc="of an agent's calls; null: of others, or not known",
-        ),
-        Column(
-            name="ended", dtype=pl.String(), doc="of an agent: why nothing more was asked; empty: of others"
-        ),
+        integer("calls", nullable=True, doc="of an agent: questions; null: of others"),
+        integer("launches", nullable=True, doc="of an agent: turns with timing; null: of others"),
+        number("usd", nullable=True, doc="of an agent's calls; null: of others, or not known"),
+        text("ended", doc="of an agent: why nothing more was asked; empty: of others"),
         FINGERPRINT,
     ),
 )

@@ -1,9 +1,7 @@
 """The reason for every search's end, also without anything to search."""
 
-import polars as pl
-
 from overlayccl_core.tables.candidate_columns import DIRECTION
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, flag, integer, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 SEARCH_ENDS = Table(
@@ -13,12 +11,11 @@ SEARCH_ENDS = Table(
     rule="search",
     version=3,
     columns=(
-        Column(name="case", dtype=pl.String(), doc="one row for every Case and direction"),
+        text("case", doc="one row for every Case and direction"),
         DIRECTION,
-        Column(name="search", dtype=pl.String(), doc="a file in config/searches"),
-        Column(
-            name="why",
-            dtype=pl.String(),
+        text("search", doc="a file in config/searches"),
+        text(
+            "why",
             values=(
                 *("no_new_elite", "rounds", "programs", "seconds", "proposer_failed"),
                 *("no_exchange", "no_base", "none_failed"),
@@ -28,18 +25,17 @@ SEARCH_ENDS = Table(
             "nothing to search from, no strategy is right; none_failed: a second round, of a search whose sketches "
             "all ran",
         ),
-        Column(name="proposals", dtype=pl.Int64(), doc="at a smaller Case too; 0: nothing was searched"),
-        Column(name="programs", dtype=pl.Int64(), doc="priced at the Case itself"),
-        Column(name="families", dtype=pl.Int64(), doc="of elites"),
-        Column(name="sketched", dtype=pl.Int64(), doc="of the proposals: sketches"),
-        Column(name="sketched_twice", dtype=pl.Int64(), doc="of these: known already, by their value_digest"),
-        Column(
-            name="polished",
-            dtype=pl.Boolean(),
+        integer("proposals", doc="at a smaller Case too; 0: nothing was searched"),
+        integer("programs", doc="priced at the Case itself"),
+        integer("families", doc="of elites"),
+        integer("sketched", doc="of the proposals: sketches"),
+        integer("sketched_twice", doc="of these: known already, by their value_digest"),
+        flag(
+            "polished",
             nullable=True,
             doc="a sketch changed by rules is cheaper than the cheapest sketch; null: no sketch has a price",
         ),
-        Column(name="message", dtype=pl.String(), doc="one sentence for people, with the cheapest"),
+        text("message", doc="one sentence for people, with the cheapest"),
         FINGERPRINT,
     ),
 )

@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-import polars as pl
-
 from overlayccl_core.measuring.arms import BASELINES
 from overlayccl_core.tables.candidate_columns import (
     CANDIDATE_KEY,
@@ -12,7 +10,7 @@ from overlayccl_core.tables.candidate_columns import (
     PROGRAM_JSON,
     VALUE_DIGEST,
 )
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, text, texts
 
 
 class Why(StrEnum):
@@ -34,22 +32,16 @@ SHORTLIST = Table(
     version=4,
     columns=(
         *CANDIDATE_KEY,
-        Column(
-            name="why",
-            dtype=pl.List(pl.String()),
+        texts(
+            "why",
             values=(*BASELINES, *Why),
             doc="of the library: its roles, or known; of what is derived or found: what it is an example of",
         ),
         ORIGIN,
-        Column(name="recipe", dtype=pl.String(), doc="JSON"),
-        Column(
-            name="family",
-            dtype=pl.String(),
-            nullable=True,
-            doc="of the search, or derived; null: the search has none of it",
-        ),
+        text("recipe", doc="JSON"),
+        text("family", nullable=True, doc="of the search, or derived; null: the search has none of it"),
         NUMERICS,
-        Column(name="program", dtype=pl.String(), doc="digest"),
+        text("program", doc="digest"),
         VALUE_DIGEST,
         PROGRAM_JSON,
     ),

@@ -1,7 +1,7 @@
 """Parquet tables with a declared schema: checked when written, checked when read."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,24 +23,37 @@ Rows = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | pl.DataFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its type, its unit, whether it may be null, and (closed sets) its possible values."""
+    """One column: its type, whether it may be null, and (closed sets) its possible values."""
 
     name: str
     dtype: pl.DataType
-    unit: str = ""
     nullable: bool = False
     doc: str = ""
     values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        named = UNIT_OF_SUFFIX.get(self.name.rpartition("_")[2], "")
-        if named != self.unit:
-            raise ValueError(
-                f"column {self.name}: the name says unit {named!r} and the schema {self.unit!r}: "
-                f"end the name in the unit ({', '.join(UNIT_OF_SUFFIX)})"
-            )
         if self.values and self.dtype not in (pl.String(), pl.List(pl.String())):
             raise ValueError(f"column {self.name}: a closed set of values is of strings (got {self.dtype})")
+
+    @property
+    def unit(self) -> str:
+        """Its unit, by the end of its name; empty without one."""
+        return UNIT_OF_SUFFIX.get(self.name.rpartition("_")[2], "")
+
+
+def _of(dtype: pl.DataType) -> Callable[..., Column]:
+    """Return what declares a column of a type: `text("arm", nullable=True, doc="...")`."""
+
+    def column(name: str, *, nullable: bool = False, doc: str = "", values: tuple[str, ...] = ()) -> Column:
+        return Column(name=name, dtype=dtype, nullable=nullable, doc=doc, values=values)
+
+    return column
+
+
+text, texts = _of(pl.String()), _of(pl.List(pl.String()))
+integer, integers = _of(pl.Int64()), _of(pl.List(pl.Int64()))
+number, numbers = _of(pl.Float64()), _of(pl.List(pl.Float64()))
+flag = _of(pl.Boolean())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,8 @@
 """Sketches of a language model, run once each on real ranks; the model is asked again about failures."""
 
-import polars as pl
-
 from overlayccl_core.measuring.job_status import OF_A_SKETCH
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY
-from overlayccl_core.tables.table import Column, Table
+from overlayccl_core.tables.table import Table, text
 
 TRIALS = Table(
     name="trials",
@@ -15,16 +13,14 @@ TRIALS = Table(
     minimum_rows=0,
     columns=(
         *CANDIDATE_KEY,
-        Column(name="search", dtype=pl.String(), doc="whose sketch it is"),
-        Column(
-            name="status",
-            dtype=pl.String(),
+        text("search", doc="whose sketch it is"),
+        text(
+            "status",
             values=OF_A_SKETCH,
             doc="right_values: it ran, and gave its Program's values; wrong: other values",
         ),
-        Column(
-            name="message",
-            dtype=pl.String(),
+        text(
+            "message",
             doc="what happened and where its evidence is; right_values: why its values were not looked at, if so",
         ),
     ),

@@ -17,8 +17,8 @@ from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.launching.machine_lock import machine_lock
 from overlayccl_core.launching.node_report import LaunchClock, doubts
+from overlayccl_core.locks import machine_lock
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import TypeAdapter
+
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.tables.atomic import write_text
@@ -35,6 +37,9 @@ class Failed:
     launch: int = 0
 
 
+_FAILURES = TypeAdapter(dict[str, Failed])
+
+
 def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
     """Return the job in progress on the failed ranks, and its failure; None if no job is to blame."""
     status = STATUS_OF.get(error.kind)
@@ -55,11 +60,7 @@ class FailedJobs(Mapping[str, Failed]):
     """
 
     def __init__(
-        self,
-        folder: Path | None,
-        progress: Callable[[str], None],
-        *,
-        needed: Collection[str] = (),
+        self, folder: Path | None, progress: Callable[[str], None], *, needed: Collection[str] = ()
     ) -> None:
         self._path = folder / FILE if folder else None
         self._progress = progress
@@ -72,7 +73,11 @@ class FailedJobs(Mapping[str, Failed]):
         if self._path and self._path.exists():
             data = json.loads(self._path.read_text())
             self.tried, self.unchecked = data["tried"], data["unchecked"]
-            self._out, self._times, self.suspects = _failures(data["out"]), data["times"], data["suspects"]
+            self._out, self._times, self.suspects = (
+                _FAILURES.validate_python(data["out"]),
+                data["times"],
+                data["suspects"],
+            )
 
     def blame(self, error: LaunchError, launch: int = 0, *, alone: bool = False) -> None:
         """Record the job to blame for a failed launch: a suspect if it ran beside others, left out if alone.
@@ -169,10 +174,3 @@ def without_failed(
         except LaunchError as error:
             failed.blame(error, launch, alone=tried is not None and tried == error.job)
             before_again()
-
-
-def _failures(data: Mapping[str, dict[str, str]]) -> dict[str, Failed]:
-    return {
-        name: Failed(status=JobStatus(one["status"]), message=one["message"], launch=int(one["launch"]))
-        for name, one in data.items()
-    }

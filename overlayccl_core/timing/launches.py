@@ -1,20 +1,14 @@
 """The results of a timed launch, finished or cut off, and the rounds still missing in its batch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from overlayccl_core.backends.measured import Job, TimedProgram
-from overlayccl_core.backends.plan import (
-    PLAN_FILE,
-    STAMPS_FILE,
-    Calibration,
-    LaunchPlan,
-    finished_visits,
-)
+from overlayccl_core.backends.plan import PLAN_FILE, STAMPS_FILE, Calibration, LaunchPlan, finished_visits
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.timing.kept import KeptLaunch
 
@@ -64,12 +58,12 @@ def timed_programs(
     return timed
 
 
+_TIMED = TypeAdapter(list[TimedProgram])
+
+
 def programs_of(launch: KeptLaunch) -> list[TimedProgram]:
     """Return the timed Programs of a kept launch, made of plain data."""
-    fields: Iterator[dict[str, Any]] = (
-        {name: tuple(x) if isinstance(x, list) else x for name, x in row.items()} for row in launch.rows
-    )
-    return [TimedProgram(**one) for one in fields]
+    return _TIMED.validate_python(launch.rows)
 
 
 def missing(jobs: Sequence[Job], launches: Sequence[KeptLaunch]) -> dict[str, int | None]:

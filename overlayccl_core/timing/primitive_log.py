@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,34 +20,24 @@ class PrimitiveResult:
     detail: str
 
 
-class PrimitiveLog(Mapping[str, PrimitiveResult]):
+class PrimitiveLog(dict[str, PrimitiveResult]):
     """Results by name of the primitive, in a folder's file. Wrong values are not kept: they end the selftest."""
 
     def __init__(self, folder: Path, progress: Callable[[str], None]) -> None:
         self._path = folder / FILE
-        self._known: dict[str, PrimitiveResult] = {}
         if self._path.exists():
             data = json.loads(self._path.read_text())
-            self._known = {name: PrimitiveResult(**one) for name, one in data.items()}
-            progress(f"selftest: {len(self._known)} primitives were tried before, going on behind them")
+            self.update({name: PrimitiveResult(**one) for name, one in data.items()})
+            progress(f"selftest: {len(self)} primitives were tried before, going on behind them")
 
     def keep(self, seen: Mapping[str, PrimitiveResult]) -> None:
         """Write down the results of some primitives."""
-        self._known |= seen
-        kept = {name: asdict(one) for name, one in self._known.items() if one.outcome != FAIL}
+        self.update(seen)
+        kept = {name: asdict(one) for name, one in self.items() if one.outcome != FAIL}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self._path, json.dumps(kept))
 
     def forget(self) -> None:
         """Delete all results."""
         shutil.rmtree(self._path.parent, ignore_errors=True)
-        self._known = {}
-
-    def __getitem__(self, name: str) -> PrimitiveResult:
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        self.clear()

@@ -18,8 +18,8 @@ from overlayccl_core.backends.plan import MODULES
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.launching.launch import Launch
-from overlayccl_core.launching.machine_lock import machine_lock
 from overlayccl_core.launching.node_report import LaunchClock, NodeReport, doubts
+from overlayccl_core.locks import machine_lock
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import Step, tell
@@ -192,11 +192,7 @@ class _Batch:
         training = self.training
         settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
         plan = TrainingPlan(
-            launch=number,
-            ranks=training.deployment.ranks,
-            model=training.model,
-            settings=settings,
-            arms=arms,
+            launch=number, ranks=training.deployment.ranks, model=training.model, settings=settings, arms=arms
         )
         head = f"launch {number + 1} of {training.launches}"
         # the ranks decide how many timed steps fit

@@ -14,7 +14,7 @@ from overlayccl_core.archiving.complete import complete
 from overlayccl_core.archiving.findings import Check, CheckOutcome
 from overlayccl_core.archiving.measured import confirm as of_confirm
 from overlayccl_core.archiving.replay import Planned
-from overlayccl_core.archiving.step_rows import launches as odd_launches
+from overlayccl_core.archiving.rows import launches as odd_launches
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads

@@ -103,9 +103,8 @@ def test_it_is_a_function_of_what_is_given() -> None:
 
 
 def test_without_the_library_of_manifests_its_mend_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rocrate.model", None)
-    manifests._rocrate.cache_clear()
+    monkeypatch.setitem(sys.modules, "rocrate.rocrate", None)
     with pytest.raises(ValueError, match=r"needs rocrate, .*archive"):
-        manifests._rocrate()
+        manifests._empty()
     monkeypatch.undo()
-    assert manifests._rocrate().ROCrate
+    assert manifests._empty().metadata

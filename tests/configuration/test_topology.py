@@ -34,6 +34,7 @@ def test_devices_have_the_published_neighbours() -> None:
         (("operation: all_to_all", "operation: all_too"), "limits.1.operation: "),
         (("[2, 130]", "[2, 90]"), r"must rise .*\[2, 90\.0\]"),
         (("holds: true", "holds: maybe"), "true or false"),
+        (("[0.5MiB, 5]", "[0.5MiB, 0]"), r"compile_s\.0\.1: must be greater than 0 \(got 0\)"),
         (("8GiB", "much"), "2.most_payload: .*much"),
         (("  source", "  sauce"), "torus.sauce: .*'source'"),
     ],

@@ -5,19 +5,16 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.estimates.compiling import (
-    TENS_OF_SECONDS,
-    Published,
-    graphs_of,
-    of_known,
-    of_unknown,
-    published,
-)
+from overlayccl_core.configuration import topology
+from overlayccl_core.estimates.compiling import TENS_OF_SECONDS, graphs_of, of_known, of_unknown, seconds
 from overlayccl_core.estimates.span import Span
 from overlayccl_core.program.program import Program
 
+ROOT = Path(__file__).parents[2]
 KIB, MIB = 2**10, 2**20
-FIGURES = Published.from_data({"compile_s": [["0.5MiB", 5], ["48MiB", 7]], "source": "a page"})
+FIGURES = topology.load("trn1.32xlarge", ROOT / topology.FOLDER).calibration.changed(
+    compile_s=((MIB // 2, 5.0), (48 * MIB, 7.0))
+)
 
 
 def developer(microbatches: int, width: int) -> Program:
@@ -27,15 +24,14 @@ def developer(microbatches: int, width: int) -> Program:
 
 
 @pytest.mark.parametrize(
-    ("payload", "seconds"),
-    [(1, 5.0), (512 * KIB, 5.0), (512 * KIB + 1, 7.0), (48 * MIB, 7.0)],
+    ("payload", "took"), [(1, 5.0), (512 * KIB, 5.0), (512 * KIB + 1, 7.0), (48 * MIB, 7.0)]
 )
-def test_a_graph_takes_what_is_published_of_its_largest_payload(payload: int, seconds: float) -> None:
-    assert FIGURES.seconds(payload) == Span(seconds, seconds)
+def test_a_graph_takes_what_is_published_of_its_largest_payload(payload: int, took: float) -> None:
+    assert seconds(FIGURES, payload) == Span(took, took)
 
 
 def test_above_the_last_figure_it_is_a_span() -> None:
-    assert FIGURES.seconds(48 * MIB + 1) == TENS_OF_SECONDS
+    assert seconds(FIGURES, 48 * MIB + 1) == TENS_OF_SECONDS
 
 
 def test_the_developers_program_has_a_graph_for_each_microbatch() -> None:
@@ -53,48 +49,6 @@ def test_what_nobody_has_found_yet_is_between_one_small_graph_and_the_developers
 def test_one_that_bundles_all_microbatches_counts_with_all_of_their_bytes() -> None:
     program = developer(microbatches=2, width=2**16)  # 16 MiB a sum, 64 MiB together
     assert of_unknown(Span(1, 1), program, FIGURES) == Span(7.0, TENS_OF_SECONDS.most)
-
-
-def write(root: Path, text: str) -> Path:
-    file = root / "config" / "topologies" / "box.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text(text)
-    return file
-
-
-def test_figures_are_read_from_the_topology_of_the_node_and_others_of_it_are_passed_over(
-    tmp_path: Path,
-) -> None:
-    write(
-        tmp_path, "devices: 2\ncalibration: {compile_s: [[48MiB, 7]], graph_load_us: 200, source: a page}\n"
-    )
-    found = published("box", tmp_path)
-    assert found is not None and found.seconds(1).least == 7.0 and found.source == "a page"
-    assert published("another box", tmp_path) is None
-    assert published("", tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "calibration: {source: a page}\n",
-            "calibration must have compile_s and source: give pairs of a payload",
-        ),
-        ("devices: 2\n", "calibration must have compile_s and source"),
-        (
-            "calibration: {compile_s: [[1MiB, 0]], source: a page}\n",
-            "compile_s.0.1: must be greater than 0 (got 0)",
-        ),
-        ("calibration: {compile_s: [[much, 1]], source: a page}\n", "must be a size such as 64KiB"),
-    ],
-)
-def test_figures_that_are_wrong_name_their_file(text: str, message: str, tmp_path: Path) -> None:
-    file = write(tmp_path, text)
-    with pytest.raises(ValueError) as error:
-        published("box", tmp_path)
-    assert str(error.value).startswith(f"{file}: calibration") and message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_a_span_has_its_ends_in_order() -> None:

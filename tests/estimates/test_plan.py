@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration import models
+from overlayccl_core.configuration import models, topology
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import FOLDER, load
 from overlayccl_core.configuration.settings import Settings, read
-from overlayccl_core.estimates.compiling import Published
+from overlayccl_core.configuration.topology import Calibration
 from overlayccl_core.estimates.plan import Run, listed_of
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.estimates.span import Span
@@ -22,7 +22,9 @@ from overlayccl_core.search.proposer import rounds
 from tests.workflow.repository import copy_to, snakemake
 
 ROOT = Path(__file__).parents[2]
-FIGURES = Published.from_data({"compile_s": [["1GiB", 6]], "source": "a page"})
+FIGURES = topology.load("trn1.32xlarge", ROOT / topology.FOLDER).calibration.changed(
+    compile_s=((2**30, 6.0),)
+)
 
 
 def deployment(ranks: int = 4, ranks_per_node: int = 2, budget: int = 2**30) -> Deployment:
@@ -41,17 +43,12 @@ def settings(**overrides: str) -> Settings:
     return read(ROOT / "config/config.yaml", overrides)
 
 
-def planned(given: Settings, figures: Published | None = None) -> Run:
+def planned(given: Settings, figures: Calibration | None = None) -> Run:
     boxes = deployment()
     cases = {problem: cases_of(given, boxes, problem, ROOT) for problem in given.problems}
     searches = tuple(chain.from_iterable(rounds(load(name, ROOT / FOLDER)) for name in given.searches))
     return Run(
-        deployment=boxes,
-        settings=given,
-        models=given.models,
-        cases=cases,
-        figures=figures,
-        searches=searches,
+        deployment=boxes, settings=given, models=given.models, cases=cases, figures=figures, searches=searches
     )
 
 

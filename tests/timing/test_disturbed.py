@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.backends.measured import TimedProgram, TimingSettings
-from overlayccl_core.launching.machine_lock import machine_lock
+from overlayccl_core.locks import machine_lock
 from overlayccl_core.timing import batch as timing
 from overlayccl_core.timing.kept import KeptLaunches
 from tests.timing.batches import batch, jobs

@@ -5,10 +5,7 @@ from dataclasses import dataclass, field
 PROBLEMS = ("grad_ar", "tp_mlp", "uniform_a2a")
 TRAINED = ("grad_ar", "tp_mlp")
 MODELS = ("nano", "nano-dp")
-PROBLEM_OF = {
-    "nano-dp": "grad_ar",
-    **dict.fromkeys(("nano", "nano-small", "nano-m8", "nano-wide"), "tp_mlp"),
-}
+PROBLEM_OF = {"nano-dp": "grad_ar", **dict.fromkeys(("nano", "nano-small", "nano-m8", "nano-wide"), "tp_mlp")}
 AFTER_CONFIRM = {"deploy", "summary", "report"}
 AFTER_TRAINING = {"choose", "confirm", *AFTER_CONFIRM}
 AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
@@ -61,7 +58,7 @@ def appended(path: str, text: str = "\nADDED = 1\n") -> dict[str, tuple[str, str
 
 def new_column(table: str, before: str) -> dict[str, tuple[str, str]]:
     """An edit that adds a column to a table."""
-    column = 'Column(name="note", dtype=pl.String()),'
+    column = 'text("note"),'
     return {f"{CORE}/tables/{table}.py": (f"        {before}", f"        {column}\n        {before}")}
 
 

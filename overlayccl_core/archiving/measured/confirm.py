@@ -4,8 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from overlayccl_core.archiving.rows import ArchivedJob, Odd, compared, once
-from overlayccl_core.archiving.step_rows import launches, stamped
+from overlayccl_core.archiving.rows import ArchivedJob, Odd, compared, launches, once, stamped
 from overlayccl_core.evidence.choices import ProblemChoice, Trained
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.stages import confirm

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from overlayccl_core.archiving.rows import ArchivedJob, Odd
-from overlayccl_core.archiving.step_rows import launches, stamped
+from overlayccl_core.archiving.rows import ArchivedJob, Odd, launches, stamped
 from overlayccl_core.stages import train
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.steps import STAMPS, STEPS

@@ -48,6 +48,11 @@ def refused_interface(
     return f"deployment {deployment.name}: {wrong}" if wrong else ""
 
 
+def cannot_train(_: Deployment) -> str:
+    """Return no reason: torch's ranks train wherever they start."""
+    return ""
+
+
 def in_time(_: Deployment) -> float:
     """Return a patience of 1: steps compile nothing."""
     return 1.0
@@ -58,14 +63,13 @@ class Launches:
     """Starts ranks for a backend: its `starter, time_launch, run_once, train` are the methods of one instance.
 
     Attributes:
-        refuses, cannot_train: As in `Backend`.
+        refuses: As in `Backend`.
         environment: Returns the environment of the ranks on this host, for (deployment, towards).
         patience: Factor on the time limit of a step, for libraries that compile in it.
         imports: Modules that ranks in training need beside their worker, if slow to import.
     """
 
     refuses: Callable[[Deployment], str]
-    cannot_train: Callable[[Deployment], str]
     environment: Callable[[Deployment, str], Mapping[str, str]]
     patience: Callable[[Deployment], float] = in_time
     imports: tuple[str, ...] = ()
@@ -108,8 +112,6 @@ class Launches:
 
     def train(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
         """Start a worker module on all ranks; return the share of the CPU taken by others."""
-        if why := self.cannot_train(deployment):
-            raise ValueError(f"deployment {deployment.name}: {why}")
         return self._start(deployment, replace(started, imports=self.imports), watch)
 
     def _start(self, deployment: Deployment, started: Launch, watch: Watch) -> float:

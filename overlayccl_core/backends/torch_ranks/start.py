@@ -123,11 +123,7 @@ def _store(server: socket.socket) -> dist.TCPStore:
     """Make the store where ranks meet; it belongs to this process, as long as it is kept."""
     address, port = server.getsockname()
     return dist.TCPStore(
-        address,
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        master_listen_fd=server.detach(),
+        address, port, is_master=True, wait_for_workers=False, master_listen_fd=server.detach()
     )
 
 

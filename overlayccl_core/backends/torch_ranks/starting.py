@@ -20,10 +20,7 @@ from overlayccl_core.launching.parts import TOKEN, Part
 
 START = "overlayccl_core.backends.torch_ranks.start"
 EXIT_CODES_FILE = "exit-codes.json"
-OF_SCRIPTS = (
-    "OVERLAYCCL_PLAIN",
-    "OVERLAYCCL_CHECK",
-)  # only the chosen way is measured
+OF_SCRIPTS = ("OVERLAYCCL_PLAIN", "OVERLAYCCL_CHECK")  # only the chosen way is measured
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # the caller may have set others
 
 

@@ -2,7 +2,6 @@
 
 import gc
 import py_compile
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -271,7 +270,3 @@ def main(folder: Path) -> None:
         rank.status.work_on(NO_JOB)
 
     run_rank(folder, work)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,6 +1,5 @@
 """The worker of `run_once`: run every module once on this rank's rows of the inputs."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +11,10 @@ from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.backends.torch_ranks.driver import Emitted, collect
 from overlayccl_core.backends.trials import (
     PlannedTrial,
+    PlannedTrials,
     port_key,
-    read_trials,
     told,
-    write_error,
-    write_overwritten,
+    write_said,
     write_seen,
 )
 from overlayccl_core.launching.status import Phase
@@ -39,7 +37,7 @@ class _Given:
     def of(self, port: Port) -> torch.Tensor:
         """Return a new tensor, in the memory of the host."""
         row = self._rows[port]
-        whole = self._tiles[port].spread(row) if port in self._tiles else row.copy()
+        whole = self._tiles[key].spread(row) if (key := port_key(port)) in self._tiles else row.copy()
         return torch.from_numpy(whole).to(self._dtypes[port])
 
 
@@ -53,11 +51,12 @@ def _run(rank: Rank, index: int, trial: PlannedTrial) -> None:
     rank.force()
     changed = [port for port, x in inputs.items() if not _alike(x.cpu(), given.of(port))]
     if changed:
-        write_overwritten(rank.folder, index, rank.index, f"input {port_text(changed[0])} was overwritten")
+        words = f"input {port_text(changed[0])} was overwritten"
+        write_said(rank.folder, index, rank.index, "overwritten", words)
         return
     seen = {}
     for port in list(collected):  # one at a time, on the host: a device would compile each operation
-        seen[port] = told(_values(collected.pop(port).cpu()), trial.output_tiles.get(port))
+        seen[port] = told(_values(collected.pop(port).cpu()), trial.output_tiles.get(port_key(port)))
     write_seen(rank.folder, index, rank.index, seen)
 
 
@@ -72,22 +71,18 @@ def _values(x: torch.Tensor) -> np.ndarray:
 
 def main(folder: Path) -> None:
     """Run the trials of a folder."""
-    trials, may_refuse = read_trials(folder)
-    refusals = (RuntimeError, ValueError, TypeError) if may_refuse else ()
+    plan = PlannedTrials.read(folder)
+    refusals = (RuntimeError, ValueError, TypeError) if plan.may_refuse else ()
 
     def work(rank: Rank) -> None:
         rank.status.enter(Phase.CHECKING)
-        for index, trial in enumerate(trials):
+        for index, trial in enumerate(plan.trials):
             rank.status.work_on(index)
             try:
                 _run(rank, index, trial)
             except refusals as error:
                 if disk.refused(error):
                     raise
-                write_error(folder, index, rank.index, error)
+                write_said(folder, index, rank.index, "error", f"{type(error).__name__}: {error}")
 
     run_rank(folder, work)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -29,16 +29,12 @@ NEURON = "torch-neuronx"  # TorchNeuron: torch.distributed on Trainium 2 and lat
 VERSIONS = ("torch", "nccl", NEURON)  # a fingerprint names those in use; deployed modules compare them
 CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 Rows = list[dict[str, Any]]
+cannot_train = launching.cannot_train
 
 
 def emit(program: Program) -> str:
     """Return the source of a Program's torch module."""
     return torch_dialect.emit(program, calls=CALLS)
-
-
-def cannot_train(_deployment: Deployment) -> str:
-    """Return no reason: it trains wherever it starts ranks."""
-    return ""
 
 
 def fingerprint(deployment: Deployment) -> str:
@@ -149,10 +145,7 @@ def host(deployment: Deployment) -> Rows:
 
 
 _launches = launching.Launches(
-    refuses=refuses,
-    cannot_train=cannot_train,
-    environment=environment,
-    imports=("overlayccl_core.backends.torchdist.frameworks",),
+    refuses=refuses, environment=environment, imports=("overlayccl_core.backends.torchdist.frameworks",)
 )
 starter, time_launch = _launches.starter, _launches.time_launch
 run_once, train = _launches.run_once, _launches.train

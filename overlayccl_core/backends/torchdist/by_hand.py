@@ -49,7 +49,5 @@ def connect(model: torch.nn.Module, *, hidden: bool) -> None:
     """
     later: list[Callable[[], None]] = []
     model.connect(
-        enter=lambda x: _Entered.apply(x, later),
-        leave=_Left.apply,
-        later=later if hidden else None,
+        enter=lambda x: _Entered.apply(x, later), leave=_Left.apply, later=later if hidden else None
     )

@@ -33,26 +33,18 @@ NEEDS = {  # library -> packages required on the hosts of its ranks
     TPU: ("torch", "torch-xla", "libtpu"),
     STANDIN: ("torch",),
 }
-WHAT = {
-    NEURON: "NeuronCores of Trainium",
-    TPU: "TPUs",
-    STANDIN: "CPU ranks of gloo in place of torch_xla",
-}
+WHAT = {NEURON: "NeuronCores of Trainium", TPU: "TPUs", STANDIN: "CPU ranks of gloo in place of torch_xla"}
 VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla", NUMERIC_TOKEN)
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 PATIENCE = 60.0  # our guess of an upper limit: step with compiling and loading a graph over one without
 MISSING = "not installed"
 Rows = list[dict[str, Any]]
+cannot_train = launching.cannot_train
 
 
 def emit(program: Program) -> str:
     """Return the source of a Program's module: one graph on all ranks."""
     return torch_dialect.emit(program, calls=CALLS)
-
-
-def cannot_train(_deployment: Deployment) -> str:
-    """Return no reason: it trains."""
-    return ""
 
 
 def fingerprint(deployment: Deployment) -> str:
@@ -97,14 +89,12 @@ def _refused_library(deployment: Deployment) -> str:
     if not deployment.uniform:
         return (
             f"deployment {deployment.name}: backend {deployment.backend} compiles one graph for all ranks: "
-            f"set uniform to "
-            "true"
+            "set uniform to true"
         )
     if library == STANDIN and util.find_spec("torch_xla") is not None:
         return (
-            f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it "
-            f"is not: use "
-            "the environment of `make env`"
+            f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it is "
+            "not: use the environment of `make env`"
         )
     missing = [name for name in NEEDS[library] if _version(name) == MISSING]
     if missing:
@@ -152,9 +142,7 @@ def _patience(deployment: Deployment) -> float:
     return 1.0 if deployment.library == STANDIN else PATIENCE
 
 
-_launches = launching.Launches(
-    refuses=refuses, cannot_train=cannot_train, environment=environment, patience=_patience
-)
+_launches = launching.Launches(refuses=refuses, environment=environment, patience=_patience)
 starter, time_launch = _launches.starter, _launches.time_launch
 run_once, train = _launches.run_once, _launches.train
 

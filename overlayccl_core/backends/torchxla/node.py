@@ -36,25 +36,13 @@ def rows(deployment: Deployment) -> Rows:
         return []
     there, ranks = cores(), deployment.ranks_per_node
     efa = len(list(RDMA.glob("*"))) if RDMA.is_dir() else 0
-    several = deployment.nodes > 1
+    enough, linked = there >= ranks, efa > 0 or deployment.nodes == 1
+    take = "" if enough else ": install aws-neuronx-dkms, or take instances that have as many"
+    link = "" if linked else ": set Efa: Enabled in the cluster's configuration, and a placement group"
     return [
-        {
-            "check": "NeuronCores",
-            "ok": there >= ranks,
-            "detail": f"{there} for {ranks} ranks"
-            + ("" if there >= ranks else ": install aws-neuronx-dkms, or take instances that have as many"),
-        },
+        {"check": "NeuronCores", "ok": enough, "detail": f"{there} for {ranks} ranks{take}"},
         *(_package(name) for name in PACKAGES),
-        {
-            "check": "EFA",
-            "ok": efa > 0 or not several,
-            "detail": f"{efa} interfaces"
-            + (
-                ""
-                if efa or not several
-                else ": set Efa: Enabled in the cluster's configuration, and a placement group"
-            ),
-        },
+        {"check": "EFA", "ok": linked, "detail": f"{efa} interfaces{link}"},
     ]
 
 

@@ -36,10 +36,9 @@ def refuses(deployment: Deployment) -> str:
     if not missing:
         return ""
     return (
-        f"deployment {deployment.name}: its {deployment.ranks} ranks run on {deployment.nodes} nodes of a Slurm "
-        f"cluster, and this host has no {' and no '.join(missing)}: run this on the head node of such a "
-        f"cluster. What "
-        "works here: `snakemake --profile local all`, and with -n any profile"
+        f"deployment {deployment.name}: its {deployment.ranks} ranks run on {deployment.nodes} nodes of a "
+        f"Slurm cluster, and this host has no {' and no '.join(missing)}: run this on the head node of such "
+        "a cluster. What works here: `snakemake --profile local all`, and with -n any profile"
     )
 
 

@@ -42,7 +42,9 @@ class Briefing:
 
     def _filled(self, file: str, **more: str) -> str:
         template = _environment().get_template(file)
-        return template.render(brief=self, rounds=self.rounds, **more).strip() + "\n"
+        return (
+            template.render(brief=self, here=self.place.deployment, rounds=self.rounds, **more).strip() + "\n"
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -51,31 +53,6 @@ class Briefing:
             f"{c.name}: {c.unit} [{c.term.value}{'' if c.increment is Increment.NONE else ', optional'}]"
             for c in self.wanted
         ]
-
-    @property
-    def ranks(self) -> int:
-        """World size."""
-        return self.place.deployment.ranks
-
-    @property
-    def ranks_per_node(self) -> int:
-        """Ranks on a node."""
-        return self.place.deployment.ranks_per_node
-
-    @property
-    def largest_payload_bytes(self) -> int:
-        """Of a call on a rank."""
-        return self.place.deployment.largest_payload_bytes
-
-    @property
-    def memory_budget_bytes(self) -> int:
-        """Of a Program on a rank."""
-        return self.place.deployment.memory_budget_bytes
-
-    @property
-    def compiles(self) -> bool:
-        """Whether ranks compile graphs."""
-        return self.place.deployment.uniform
 
     @property
     def groups(self) -> list[str]:

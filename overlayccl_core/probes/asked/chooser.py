@@ -10,15 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from overlayccl_core.asking.conversation import (
-    Message,
-    NoAnswer,
-    Request,
-    Tool,
-    ToolCall,
-    ToolResult,
-    User,
-)
+from overlayccl_core.asking.conversation import Message, NoAnswer, Request, Tool, ToolCall, ToolResult, User
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.configuration.settings import FitSection, ProbingSection
 from overlayccl_core.costmodel.theta import Coefficient, Status

@@ -1,29 +1,16 @@
 """The deployed files of two Problems in one step on real ranks: of an arm that changes one of them alone."""
 
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from overlayccl_core import catalog
-from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.choices import ProblemChoice
-from overlayccl_core.measuring.arms import stands_as
-from overlayccl_core.program.case import Case
-from overlayccl_core.program.json_form import dumps
-from overlayccl_core.program.program import Program
-from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.stages import confirm
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.table import write
-from tests.stages.test_confirm import QUICK, trained
+from tests.stages.choices import decided, trained
+from tests.stages.test_confirm import QUICK
 
 DEPLOYMENT = load("config/deployments/local.yaml")
 MODEL = models.load("nano-pp").changed(layers=2, batch=2, microbatches=(2,), loss_microbatches=2)
@@ -33,66 +20,30 @@ ARMS = {
 }
 
 
-def decided(case: Case, arm: str, folder: Path) -> ProblemChoice:
-    """A Problem with its first finalist, of which an arm of the step was chosen."""
-    source = catalog.library_source(case.problem)
-    programs: dict[str, Program] = {
-        name: trace_source(source, strategy, catalog.build(case))
-        for name, strategy in ARMS[case.problem].items()
-    }
-    rows: list[dict[str, Any]] = [
-        {
-            "case": case.id, "direction": "forward", "arm": name, "candidate": ARMS[case.problem][name],
-            "recipe": "{}", "numerics": "reordered", "program": one.digest, "program_json": dumps(one),
-            "fingerprint": backend.fingerprint(DEPLOYMENT),
-        }
-        for name, one in programs.items()
-    ]  # fmt: skip
-    stands = stands_as(arm, case.problem)
-    mine, chosen = programs[stands], next(row for row in rows if row["arm"] == stands)
-    module = deployed.deployed(
-        case.problem,
-        [
-            DeployedCase(
-                case_id=case.id, candidate=chosen["candidate"], recipe="{}", numerics="reordered", forward=mine,
-                plain_forward=programs["developer"], has_backward=False,
-            )
-        ],
-        Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")}),
-    )  # fmt: skip
-    choice = {name: chosen[name] for name in chosen if name != "program_json"}
-    choice |= {"arm": arm, "value_digest": mine.value_digest, "trained_in": "nano-pp m2"}
-    return ProblemChoice(
-        finalists=write(FINALISTS, rows, folder / f"{case.problem}.parquet"),
-        choice=write(CHOICE, [choice], folder / f"choice-{case.problem}.parquet"),
-        module=module,
-    )
-
-
 @pytest.mark.ranks
 @pytest.mark.usefixtures("unrepeated")
 def test_the_files_train_as_the_arm_that_was_chosen_and_it_runs_beside_them(tmp_path: Path) -> None:
     cases = {case.problem: case for case in cases_of_model(MODEL, DEPLOYMENT, 2).values()}
-    problems = {name: decided(case, "only_grad_ar", tmp_path) for name, case in cases.items()}
+    problems = {
+        name: decided(DEPLOYMENT, [case], ARMS[name], "only_grad_ar", tmp_path, trained_in="nano-pp m2")
+        for name, case in cases.items()
+    }
     settings = QUICK.changed(confirm=QUICK.confirm.changed(launches=1))
     launches = confirm._Launches(
         DEPLOYMENT, settings, problems, tmp_path / ".partial", lambda _line: None, ""
     )
-    finalists = pl.concat([decided.finalists for decided in problems.values()])
+    finalists = pl.concat([of.finalists for of in problems.values()])
     before = trained(finalists, ("developer", "finalist_1", "only_grad_ar"), MODEL, tmp_path)
     steps, stamps = launches.steps(MODEL, before)
     # the finalist is made of ways that the libraries have: a rival
     assert {row["arm"] for row in steps} == {"developer", "finalist_1", "only_grad_ar", "deployed"}
     assert all(row["gradient_rel_error"] < 1e-5 for row in steps)
-    calls = {(row["arm"], row["site"]): row["calls"] for row in stamps}
+    calls = {
+        arm: tuple(row["calls"] for site in ("stages", "gradients") for row in stamps
+                   if (row["arm"], row["site"]) == (arm, site))
+        for arm in ("developer", "finalist_1", "only_grad_ar", "deployed")
+    }  # fmt: skip
     gradients = len(cases["grad_ar"]["sizes"])
     assert calls == {
-        ("developer", "stages"): 4,
-        ("developer", "gradients"): gradients,
-        ("finalist_1", "stages"): 2,
-        ("finalist_1", "gradients"): 1,
-        ("only_grad_ar", "stages"): 4,
-        ("only_grad_ar", "gradients"): 1,
-        ("deployed", "stages"): 4,
-        ("deployed", "gradients"): 1,
-    }
+        "developer": (4, gradients), "finalist_1": (2, 1), "only_grad_ar": (4, 1), "deployed": (4, 1),
+    }  # fmt: skip

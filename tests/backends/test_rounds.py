@@ -5,13 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from overlayccl_core.backends.race import finished
-from overlayccl_core.backends.rounds import (
-    fewest_rounds,
-    lead_in_calls,
-    planned_rounds,
-    repeats_for,
-    visits,
-)
+from overlayccl_core.backends.rounds import fewest_rounds, lead_in_calls, planned_rounds, repeats_for, visits
 from overlayccl_core.measuring import statistics
 
 

@@ -140,11 +140,7 @@ def test_sizes_are_of_each_split_and_name_the_case_that_holds_most() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("problems=tp_mlp,grad_ar", "models=nano,nano-dp"),
-        ("preset=smoke",),
-        ("problems=tp_mlp", "models=nano", "proposer=command"),
-    ],
+    [("preset=smoke",), ("problems=tp_mlp,grad_ar", "models=nano,nano-dp", "proposer=command")],
 )
 def test_jobs_are_as_many_as_snakemake_plans(arguments: tuple[str, ...], tmp_path: Path) -> None:
     root = copy_to(tmp_path)

@@ -165,9 +165,7 @@ def test_a_search_that_asked_in_vain_is_no_model_s() -> None:
 
 def test_a_curve_can_be_looked_at_anywhere() -> None:
     curves = curve_rows(*two())
-    at = pl.DataFrame(
-        {"case": [CASE] * 4, "direction": ["forward"] * 4, "evaluations": [0, 1, 3, 9]},
-    )
+    at = pl.DataFrame({"case": [CASE] * 4, "direction": ["forward"] * 4, "evaluations": [0, 1, 3, 9]})
     seen = standing_at(curves, at).sort("arm", "evaluations")
     told = [
         (arm, n, relative) for arm, n, relative in seen.select("arm", "evaluations", "relative").iter_rows()

@@ -21,12 +21,7 @@ def confirmed_arms(
 
 
 def test_at_the_count_that_is_deployed_all_that_needs_no_search_and_what_was_chosen(tmp_path: Path) -> None:
-    assert confirmed_arms(tmp_path)[1] == {
-        "developer",
-        "hand_bundled",
-        "best_known_way",
-        "finalist_1",
-    }
+    assert confirmed_arms(tmp_path)[1] == {"developer", "hand_bundled", "best_known_way", "finalist_1"}
 
 
 def test_at_another_count_what_is_fastest_there(tmp_path: Path) -> None:

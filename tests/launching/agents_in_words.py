@@ -61,12 +61,16 @@ class Agent:
         done = [1, Phase.DONE, -1, 9, 0, 0, 0]
         self.say(rows=[[row, done] for row in range(self.asked["part"]["count"])])
 
+    def until(self, word: str) -> None:
+        """Hear what is said until it is that."""
+        while word not in self.hear():
+            pass
+
     def launch(self, **told: Any) -> None:
         """All of one."""
         self.begin(**told)
         self.finish()
-        while "all done" not in self.hear():
-            pass
+        self.until("all done")
         self.say(ended=0.125)
 
 

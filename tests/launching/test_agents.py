@@ -17,9 +17,13 @@ FASTER = 20  # than real ends
 ELSEWHERE = "127.0.0.2"  # this host, too, at another address
 
 
-def well(agent: Agent) -> None:
-    """One launch, from its beginning to its end."""
-    agent.launch()
+well = Agent.launch  # from its beginning to its end
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that failed all have said so at once."""
+    monkeypatch.setattr(nodes, "REPORT_PATIENCE_S", 0.5)
 
 
 def gone(agent: Agent) -> None:
@@ -44,8 +48,7 @@ def gone_at_the_end(agent: Agent) -> None:
 def breaks_off(agent: Agent) -> None:
     """It ends its ranks when it is told to."""
     agent.begin()
-    while "break off" not in agent.hear():
-        pass
+    agent.until("break off")
     agent.say(ended=0.0)
 
 
@@ -78,10 +81,7 @@ def test_an_agent_that_is_lost_before_its_ranks_have_begun_is_named(
 def test_an_agent_that_is_lost_when_its_ranks_are_to_go_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with (
-        speaking(monkeypatch, well, gone_at_the_end),
-        pytest.raises(LaunchError, match="node n1 was lost"),
-    ):
+    with speaking(monkeypatch, well, gone_at_the_end), pytest.raises(LaunchError, match="node n1 was lost"):
         nodes.run(two_nodes(), asked(tmp_path))
 
 
@@ -92,7 +92,6 @@ def test_an_agent_that_says_nothing_is_lost(
     bound: str, says: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes, bound, 0.3)
-    monkeypatch.setattr(nodes, "REPORT_PATIENCE_S", 0.2)
     monkeypatch.setattr(nodes, "END_S", 0.2)
     begun = time.monotonic()
     with speaking(monkeypatch, says, silent), pytest.raises(LaunchError, match="node n0 was lost"):  # type: ignore[arg-type]
@@ -111,8 +110,7 @@ def test_a_node_whose_ranks_end_slowly_is_not_lost(
         agent.begin()
         if not fails:
             agent.finish()
-            while "all done" not in agent.hear():
-                pass
+            agent.until("all done")
         time.sleep(slowly)
         failed = LaunchError("rank 2 of 4 died", kind=Failure.CRASHED, ranks=(2,), job="first")
         agent.say(**({"failed": failed.to_json()} if fails else {"ended": 0.5}))
@@ -141,15 +139,13 @@ def test_the_end_of_a_launch_before_does_not_end_this_one(
 
     def late(agent: Agent) -> None:
         agent.begin()
-        while "break off" not in agent.hear():
-            pass
+        agent.until("break off")
         agent.say(failed=LaunchError("ranks 0, 1 of 4 raised", kind=Failure.RAISED, ranks=(0,)).to_json())
         agent.begin()
         agent.say(number=1, ended=0.75)
         time.sleep(0.3)
         agent.finish()
-        while "all done" not in agent.hear():
-            pass
+        agent.until("all done")
         time.sleep(0.3)
         agent.say(ended=0.25)
 
@@ -216,8 +212,7 @@ def test_only_the_address_that_nodes_need_is_open(tmp_path: Path, monkeypatch: p
             except OSError:
                 refused.append("clock")
         agent.finish()
-        while "all done" not in agent.hear():
-            pass
+        agent.until("all done")
         agent.say(ended=0.0)
 
     with speaking(monkeypatch, well, asks_the_time, first=first) as told:
@@ -271,8 +266,7 @@ def test_what_nodes_are_and_how_far_their_clocks_may_differ_is_kept(
         agent.begin(off_by_ns=2_000)
         agent.say(off_by_ns=3_000)
         agent.finish()
-        while "all done" not in agent.hear():
-            pass
+        agent.until("all done")
         seen.append(NodeReport.read(tmp_path))
         agent.say(ended=0.0, off_by_ns=5_000)
 

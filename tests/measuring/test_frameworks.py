@@ -3,13 +3,7 @@
 import pytest
 
 from overlayccl_core.measuring.arms import ArmName, is_framework
-from overlayccl_core.measuring.frameworks import (
-    WAYS,
-    Framework,
-    arms_of_framework,
-    ddp_arm,
-    framework_arm,
-)
+from overlayccl_core.measuring.frameworks import WAYS, Framework, arms_of_framework, ddp_arm, framework_arm
 
 
 def test_no_arm_with_a_program_is_the_frameworks() -> None:

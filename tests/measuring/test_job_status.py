@@ -4,13 +4,7 @@ import ast
 from pathlib import Path
 
 from overlayccl_core.gates.bench import FAILED
-from overlayccl_core.measuring.job_status import (
-    MEASURED,
-    OF_A_CANDIDATE,
-    OF_A_SKETCH,
-    OF_AN_ARM,
-    JobStatus,
-)
+from overlayccl_core.measuring.job_status import MEASURED, OF_A_CANDIDATE, OF_A_SKETCH, OF_AN_ARM, JobStatus
 
 PACKAGE = Path(__file__).parents[2] / "overlayccl_core"
 # Its home, and the enumerations whose names of other things are the same words.

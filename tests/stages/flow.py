@@ -1,6 +1,6 @@
 """A small flow from timings of a known theta: every table that stages make before anything is trained."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration import settings
 from overlayccl_core.configuration.deployment import load
@@ -24,7 +25,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, steps_at
 from overlayccl_core.search.family import family_of
-from overlayccl_core.stages import cases, finalists, fit, known_ways, price, shortlist
+from overlayccl_core.stages import cases, choose, finalists, fit, known_ways, price, shortlist
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
@@ -34,12 +35,15 @@ from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import Table, write
 from overlayccl_core.tables.theta import THETA
 from tests.fake_timings import bench_rows, timing_columns
 
 ROOT = Path(__file__).parents[2]
 FOUND = 12  # Programs that a step from a known way gives, for each Case and direction
+NOTHING_TRAINED = pl.DataFrame(schema=STEPS.schema), pl.DataFrame(schema=STAMPS.schema)
+Row = dict[str, Any]
 
 
 def quiet(_: str) -> None:
@@ -79,6 +83,39 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
     return SimpleNamespace(
         known_ways=ways, **{k: v for k, v in locals().items() if k not in ("chosen", "ranked", "ways")}
     )
+
+
+def finalists_of(
+    flow: SimpleNamespace,
+    trained: Mapping[str, tuple[str, ...]] = {},
+    progress: Callable[[str], None] = quiet,
+    **changes: pl.DataFrame,
+) -> dict[str, list[Row]]:
+    """What rule finalists gives. changes: tables of the flow that are others."""
+    names = ("known_ways", "shortlisted", "bench", "prices", "candidates", "probes")
+    of = vars(flow) | changes
+    return finalists.run(*(of[name] for name in names), trained, progress=progress)
+
+
+def chosen_of(
+    flow: SimpleNamespace,
+    trained: tuple[pl.DataFrame, pl.DataFrame] = NOTHING_TRAINED,
+    labels: Mapping[str, Mapping[str, Sequence[str]]] = {},
+    **changes: pl.DataFrame,
+) -> choose.Chosen:
+    """What rule choose gives. trained: (steps, stamps); labels: Case -> direction -> the models that have it."""
+    names = ("known_ways", "candidates", "bench", "probes")
+    of = vars(flow) | changes
+    tables = choose.Tables(
+        **{name: of[name] for name in names}, shortlist=of["shortlisted"], finalists=of["ready"],
+        steps=trained[0], stamps=trained[1],
+    )  # fmt: skip
+    return choose.run(flow.problem, "gloo", tables, labels, printer=deployed, progress=quiet)
+
+
+def said_of(chosen: choose.Chosen, arm: str) -> set[str]:
+    """Why an arm was chosen or not, at every Case."""
+    return {v["message"] for v in chosen.verdicts if (v["gate"], v["arm"]) == ("choice", arm)}
 
 
 def timed(probes: list[Probe]) -> list[dict[str, Any]]:

@@ -14,13 +14,7 @@ import yaml
 from overlayccl_core.configuration import searches, settings
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import ask_probes, time_probes, weigh_probes
-from overlayccl_core.tables.probing import (
-    ASKED_PROBES,
-    CHOSEN_PROBES,
-    COMPARED_PROBES,
-    PROBE_CALLS,
-    PROBING,
-)
+from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.table import Table, write
 from tests.on_ranks import here
 from tests.stages.flow import ROOT, capabilities, quiet, timed

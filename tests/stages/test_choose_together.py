@@ -7,14 +7,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.measuring.arms import at_case
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.stages import choose
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.table import write
-from tests.stages.flow import quiet
+from tests.stages.flow import chosen_of, said_of
 from tests.stages.training import SPEEDS, exchanging, train_tables
 
 PROBLEMS = ("tp_mlp", "uniform_a2a")
@@ -27,40 +26,27 @@ Row = dict[str, Any]
 def flows(tp_flow: SimpleNamespace, a2a_flow: SimpleNamespace) -> SimpleNamespace:
     """Both Problems: of each its own flow, and the tables that they share."""
     of = dict(zip(PROBLEMS, (tp_flow, a2a_flow), strict=True))
-    together = {name: pl.concat([getattr(one, name) for one in of.values()]) for name in ("bench", "ready")}
-    together["shortlisted"] = pl.concat([one.shortlisted for one in of.values()])
+    shared = ("bench", "ready", "shortlisted")
+    together = {name: pl.concat([getattr(one, name) for one in of.values()]) for name in shared}
     return SimpleNamespace(of=of, folder=tp_flow.folder, **together)
 
 
 def decided(
     flows: SimpleNamespace,
-    steps: pl.DataFrame,
-    stamps: pl.DataFrame,
-    *,
+    *trained: pl.DataFrame,
     models: Mapping[str, tuple[str, ...]] | None = None,
     **changes: pl.DataFrame,
 ) -> dict[str, choose.Chosen]:
-    """Problem -> what its rule chose. models: Problem -> those that train all its Cases."""
-    ready = changes.get("ready", flows.ready)
-    trained: dict[str, dict[str, tuple[str, ...]]] = {}
-    for case, direction in exchanging(ready).select("case", "direction").unique().iter_rows():
-        trained.setdefault(case, {})[direction] = (models or {}).get(problem_of(case), (MODEL,))
-    made = {}
-    for problem, flow in flows.of.items():
-        tables = choose.Tables(
-            known_ways=flow.known_ways,
-            candidates=flow.candidates,
-            probes=flow.probes,
-            shortlist=flows.shortlisted,
-            bench=changes.get("bench", flows.bench),
-            finalists=ready,
-            steps=steps,
-            stamps=stamps,
-        )
-        made[problem] = choose.run(problem, "gloo", tables, trained, printer=deployed, progress=quiet)
-        write(CHOICE, made[problem].choice, flows.folder / f"choice-{problem}.parquet")
-        write(VERDICTS, made[problem].verdicts, flows.folder / f"verdicts-{problem}.parquet")
-        assert {problem_of(row["case"]) for row in made[problem].choice} == {problem}
+    """Problem -> what its rule chose. trained: (steps, stamps); models: Problem -> those that train its Cases."""
+    shared = {name: changes.get(name, getattr(flows, name)) for name in ("bench", "ready", "shortlisted")}
+    labels: dict[str, dict[str, tuple[str, ...]]] = {}
+    for case, direction in exchanging(shared["ready"]).select("case", "direction").unique().iter_rows():
+        labels.setdefault(case, {})[direction] = (models or {}).get(problem_of(case), (MODEL,))
+    made = {problem: chosen_of(flow, trained, labels, **shared) for problem, flow in flows.of.items()}
+    for problem, one in made.items():
+        write(CHOICE, one.choice, flows.folder / f"choice-{problem}.parquet")
+        write(VERDICTS, one.verdicts, flows.folder / f"verdicts-{problem}.parquet")
+        assert {problem_of(row["case"]) for row in one.choice} == {problem}
     return made
 
 
@@ -84,15 +70,10 @@ def arm_of(made: Mapping[str, choose.Chosen], ready: pl.DataFrame) -> str:
     return str(arm)
 
 
-def said(made: Mapping[str, choose.Chosen], problem: str, arm: str) -> set[str]:
-    """Why an arm was chosen or not."""
-    return {v["message"] for v in made[problem].verdicts if (v["gate"], v["arm"]) == ("choice", arm)}
-
-
 def test_what_helps_together_is_deployed_together(flows: SimpleNamespace) -> None:
     made = chosen(flows, {})
     assert arm_of(made, flows.ready) == "finalist_1"
-    assert all("fast as only_tp_mlp" in text for text in said(made, "uniform_a2a", "finalist_1"))
+    assert all("fast as only_tp_mlp" in text for text in said_of(made["uniform_a2a"], "finalist_1"))
 
 
 @pytest.mark.parametrize(("helps", "hurts"), [PROBLEMS, PROBLEMS[::-1]])
@@ -107,27 +88,23 @@ def test_where_one_problems_find_hurts_the_other_one_is_deployed_alone(
 
 
 def test_where_the_joint_arm_fails_its_gate_one_that_passes_alone_is_deployed(flows: SimpleNamespace) -> None:
-    wrong = {
-        arm: {"gradient_rel_error": 0.3}
-        for arm in ("finalist_1", "finalist_2", "finalist_overlap", "only_uniform_a2a")
-    }
-    made = chosen(flows, {}, wrong=wrong)
+    fail = ("finalist_1", "finalist_2", "finalist_overlap", "only_uniform_a2a")
+    made = chosen(flows, {}, wrong={arm: {"gradient_rel_error": 0.3} for arm in fail})
     assert arm_of(made, flows.ready) == "only_tp_mlp"
     for problem in PROBLEMS:
-        assert all("a gradient is 0.3" in text for text in said(made, problem, "finalist_1"))
+        assert all("a gradient is 0.3" in text for text in said_of(made[problem], "finalist_1"))
 
 
 def test_a_time_that_cannot_be_true_at_one_problem_stops_the_arm_at_all(flows: SimpleNamespace) -> None:
-    steps, stamps = train_tables(flows.ready, flows.folder, speeds=SPEEDS | ALONE)
+    trained = train_tables(flows.ready, flows.folder, speeds=SPEEDS | ALONE)
     first = flows.ready.filter(pl.col("case").str.starts_with("tp_mlp/"), arm="finalist_1")["program"]
-    faster = (
-        pl.when(pl.col("program").is_in(first.to_list()))
-        .then(pl.col("samples_us").list.eval(pl.element() / 1e4))
-        .otherwise("samples_us")
+    faster = pl.when(pl.col("program").is_in(first.to_list())).then(
+        pl.col("samples_us").list.eval(pl.element() / 1e4)
     )
-    made = decided(flows, steps, stamps, bench=flows.bench.with_columns(samples_us=faster))
+    bench = flows.bench.with_columns(samples_us=faster.otherwise("samples_us"))
+    made = decided(flows, *trained, bench=bench)
     assert arm_of(made, flows.ready) == "finalist_2"
-    for text in said(made, "uniform_a2a", "finalist_1"):
+    for text in said_of(made["uniform_a2a"], "finalist_1"):
         assert text.startswith("bench: tp_mlp/") and "physical floor" in text
 
 
@@ -153,7 +130,7 @@ def test_a_model_that_shares_a_case_decides_about_the_other_problem_too(flows: S
     made = decided(flows, steps, stamps, models=models)
     assert arm_of(made, flows.ready) == "developer"
     for problem in PROBLEMS:  # exact sums and other losses: there every arm fails
-        assert all("other m2: its losses" in text for text in said(made, problem, "best_known_way"))
+        assert all("other m2: its losses" in text for text in said_of(made[problem], "best_known_way"))
     assert {row["trained_in"] for row in made["tp_mlp"].choice} == {MODEL}
 
 

@@ -2,46 +2,41 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from overlayccl_core import catalog
-from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.torchdist import backend, deployed
+from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.emit import torch_views
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
-from overlayccl_core.evidence.choices import ProblemChoice, Trained
+from overlayccl_core.evidence.choices import ProblemChoice
 from overlayccl_core.evidence.confirmed import split_rows
 from overlayccl_core.evidence.standing import StepTables, headline_of
-from overlayccl_core.evidence.values import Proven, value_check
-from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.numerics import NumericsClass
-from overlayccl_core.program.program import Program
-from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.stages import confirm
-from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
-from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.table import write
+<<<<<<< HEAD
 from overlayccl_core.timing.batch import Batch, time_candidates
 from tests.emit.deployed_modules import case_of_ways, way
 from tests.stages.training import train_tables
+=======
+from tests.stages import choices
+from tests.stages.choices import trained
+from tests.timing.batches import silent
+>>>>>>> k-tests2
 
-pytestmark = pytest.mark.ranks
+ranks = pytest.mark.ranks
 DEPLOYMENT = load("config/deployments/local-2.yaml")
 MODEL = models.load("nano-dp").changed(layers=1, ddp_buckets_mib=(25,))
 LAUNCHES = 2
@@ -55,6 +50,7 @@ QUICK = QUICK.changed(
 ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "best_known_way": "flat"}
 
 
+<<<<<<< HEAD
 def program(strategy: str) -> Program:
     [case] = cases_of_model(MODEL, DEPLOYMENT, 1).values()
     return trace_source(catalog.library_source("grad_ar"), strategy, catalog.build(case))
@@ -67,50 +63,23 @@ def module(chosen: Program, plain: Program) -> str:
 
 
 def decided(folder: Path) -> ProblemChoice:
+=======
+def decided(folder: Path, trained_in: str | None = None) -> ProblemChoice:
+>>>>>>> k-tests2
     """flat is deployed, as hand_bundled, which is the best known way too."""
-    programs = {name: program(name) for name in set(ARMS.values())}
-    rows = [
-        {
-            "case": programs[name].problem.case.id, "direction": "forward", "arm": arm, "candidate": name,
-            "recipe": "{}", "numerics": "exact" if arm == "developer" else "reordered",
-            "program": programs[name].digest, "program_json": dumps(programs[name]),
-            "fingerprint": backend.fingerprint(DEPLOYMENT),
-        }
-        for arm, name in ARMS.items()
-    ]  # fmt: skip
-    chosen = rows[1] | {"value_digest": programs["flat"].value_digest, "trained_in": None}
-    return ProblemChoice(
-        finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
-        choice=write(
-            CHOICE, [{k: v for k, v in chosen.items() if k != "program_json"}], folder / "choice.parquet"
-        ),
-        module=module(programs["flat"], programs["one_by_one"]),
-    )
-
-
-def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: Path) -> Trained:
-    """What training said of some arms, at every count of microbatches: all alike fast."""
-    pairs = [
-        train_tables(
-            finalists, folder, model=model.name, microbatches=count, speeds=dict.fromkeys(arms, 1000.0)
-        )
-        for count in model.microbatches
-    ]
-    steps, stamps = (pl.concat(frames) for frames in zip(*pairs, strict=True))
-    here = pl.lit(finalists["fingerprint"][0]).alias("fingerprint")
-    return Trained(steps=steps.with_columns(here), stamps=stamps)
+    cases = cases_of_model(MODEL, DEPLOYMENT, 1).values()
+    return choices.decided(DEPLOYMENT, cases, ARMS, "hand_bundled", folder, trained_in=trained_in)
 
 
 def confirmed(folder: Path, of: ProblemChoice) -> dict[str, list[dict[str, Any]]]:
+    before = trained(of.finalists, (*ARMS, "ddp_25"), MODEL, folder)
     return confirm.run(
-        DEPLOYMENT,
-        QUICK,
-        {"grad_ar": of},
-        [MODEL],
-        trained(of.finalists, (*ARMS, "ddp_25"), MODEL, folder),
-        folder / ".partial",
-        progress=lambda _line: None,
+        DEPLOYMENT, QUICK, {"grad_ar": of}, [MODEL], before, folder / ".partial", progress=silent
     )
+
+
+def launches(folder: Path, of: ProblemChoice) -> Any:
+    return confirm._Launches(DEPLOYMENT, QUICK, {"grad_ar": of}, folder / ".partial", silent, "")
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +92,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
     }
 
 
+@ranks
 def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
     tables: dict[str, pl.DataFrame],
 ) -> None:
@@ -138,21 +108,19 @@ def test_the_deployed_file_is_timed_in_every_launch_beside_what_needs_no_search(
 
 def test_values_of_the_deployed_file_are_looked_at_where_a_model_trains_the_case_too(tmp_path: Path) -> None:
     """There it is not timed alone, and beside it only what says what is right."""
-    untrained = decided(tmp_path)
-    with_model = dataclasses.replace(
-        untrained, choice=untrained.choice.with_columns(trained_in=pl.lit("nano-dp m1"))
-    )
-    seen = {}
-    for name, of in (("untrained", untrained), ("trained", with_model)):
-        launches = confirm._Launches(DEPLOYMENT, QUICK, {"grad_ar": of}, tmp_path, lambda _line: None, "")
-        seen[name] = {
-            one.head["arm"]: (one.alone, one.proven.reference) for one in launches._chosen().values()
+    seen = {
+        trained_in: {
+            one.head["arm"]: (one.alone, one.proven.reference)
+            for one in launches(tmp_path, decided(tmp_path, trained_in))._chosen().values()
         }
+        for trained_in in (None, "nano-dp m1")
+    }
     known = {"developer": (True, True), "hand_bundled": (True, False)}
-    assert seen["untrained"] == {"deployed": (True, False), **known}
-    assert seen["trained"] == {"deployed": (False, False), "developer": (False, True)}
+    assert seen[None] == {"deployed": (True, False), **known}
+    assert seen["nano-dp m1"] == {"deployed": (False, False), "developer": (False, True)}
 
 
+@ranks
 def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[str, pl.DataFrame]) -> None:
     steps, stamps = tables["confirmed_steps"], tables["confirmed_stamps"]
     arms = {"developer", "hand_bundled", "deployed", "ddp_25"}
@@ -162,18 +130,15 @@ def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[st
         assert here["gradient_rel_error"].drop_nulls().max() < 1e-5
         told = stamps.filter(microbatches=microbatches)
         calls = {row["arm"]: row["calls"] for row in told.iter_rows(named=True)}
-        assert calls == {
-            "developer": len(MODEL.parameter_sizes()),
-            "hand_bundled": 1,
-            "best_known_way": 1,
-            "deployed": 1,
-        }
+        one_call = dict.fromkeys(("hand_bundled", "best_known_way", "deployed"), 1)
+        assert calls == {"developer": len(MODEL.parameter_sizes()), **one_call}
     losses = {arm: steps.filter(arm=arm, launch=0)["losses"].to_list() for arm in ("developer", "deployed")}
     for a, b in zip(*losses.values(), strict=True):
         pairs = list(zip(a, b, strict=False))  # what is slow takes fewer steps
         assert pairs and all(x == pytest.approx(y, rel=1e-4) for x, y in pairs)
 
 
+@ranks
 def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tmp_path: Path) -> None:
     steps, stamps = tables["confirmed_steps"], tables["confirmed_stamps"]
     chosen = {m: "hand_bundled" for m in MODEL.microbatches}
@@ -184,10 +149,7 @@ def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tm
         ("deployed", "hand_bundled", False)
     ]
     [rival] = frame.filter(pl.col("part").is_in(("rival", "instead"))).iter_rows(named=True)
-    assert (
-        rival["arm"] in ("developer", "hand_bundled", "best_known_way", "ddp_25")
-        and not rival["needs_search"]
-    )
+    assert rival["arm"] in (*ARMS, "ddp_25") and not rival["needs_search"]
     assert rival["slower"] > 0 and rival["peak_memory_bytes"] > 0
 
 
@@ -204,19 +166,16 @@ def test_splits_say_what_stands_against_what(tables: dict[str, pl.DataFrame], tm
 def test_a_deployed_file_that_fails_in_a_step_or_gives_wrong_gradients_ends_the_run(
     error: float | None, failed: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of = decided(tmp_path)
-    with_model = dataclasses.replace(of, choice=of.choice.with_columns(trained_in=pl.lit("nano-dp m1")))
+    of = decided(tmp_path, "nano-dp m1")
     row = {"model": MODEL.name, "microbatches": 1, "arm": "deployed", "gradient_rel_error": error}
-    monkeypatch.setattr(
-        confirm, "train", lambda *_: [row | {"message": failed, "stamps": {}, "peak_memory_bytes": None}]
-    )
-    if not said:
-        assert len(confirmed(tmp_path, with_model)["confirmed_steps"]) == 1
-        return
-    with pytest.raises(ValueError, match=f"^what was chosen .*nano-dp m1: {said}"):
-        confirmed(tmp_path, with_model)
+    row |= {"message": failed, "stamps": {}, "peak_memory_bytes": None}
+    monkeypatch.setattr(confirm, "train", lambda *_: [row])
+    before = trained(of.finalists, ARMS, MODEL, tmp_path)
+    with pytest.raises(ValueError, match=f"^what was chosen .*nano-dp m1: {said}") if said else nullcontext():
+        assert len(launches(tmp_path, of).steps(MODEL, before)[0]) == 1
 
 
+@ranks
 def test_where_the_emitted_module_is_right_a_wrong_file_is_the_printers_fault_and_not_the_librarys(
     tmp_path: Path,
 ) -> None:
@@ -228,12 +187,13 @@ def test_where_the_emitted_module_is_right_a_wrong_file_is_the_printers_fault_an
     assert not list((tmp_path / ".partial").glob("confirm-[ve]*"))  # the next run looks again
 
 
+@ranks
 @pytest.mark.parametrize("sabotaged", [False, True])
 def test_what_takes_the_place_is_a_file_that_was_run_and_a_wrong_one_ends_the_run(
     sabotaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The printer is wrong where it prints the rival's Programs. The emitted module of the rival is right."""
-    of, printed, honest = decided(tmp_path), [], deployed.deployed
+    of, printed, honest = decided(tmp_path, "nano-dp m1"), [], deployed.deployed
 
     def printer(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
         runtime, begins, body = honest(problem, cases, stamp).partition("def chosen_0(")
@@ -247,15 +207,11 @@ def test_what_takes_the_place_is_a_file_that_was_run_and_a_wrong_one_ends_the_ru
     place = of.choice.select("case", "direction").row(0)
     monkeypatch.setattr(confirm, "placed", lambda *_: {place: "developer"})
     monkeypatch.setattr(deployed, "deployed", printer)
-    quick = QUICK.changed(confirm=QUICK.confirm.changed(launches=1))
     before = trained(of.finalists, ARMS, MODEL, tmp_path)
-    folder, said = tmp_path / ".partial", list[str]()
-    with (
-        pytest.raises(ValueError, match=r"^what takes the place .*prints the file wrongly")
-        if sabotaged
-        else nullcontext()
-    ):
-        confirm.run(DEPLOYMENT, quick, {"grad_ar": of}, [], before, folder, progress=said.append)
+    folder = tmp_path / ".partial"
+    stopped = pytest.raises(ValueError, match=r"^what takes the place .*prints the file wrongly")
+    with stopped if sabotaged else nullcontext():
+        confirm.run(DEPLOYMENT, QUICK, {"grad_ar": of}, [], before, folder, progress=silent)
     assert len(printed) == 1 and bool(list(folder.glob("confirm-files*"))) is not sabotaged
 
 
@@ -274,6 +230,7 @@ def test_whose_fault_wrong_gradients_are_is_told_by_the_emitted_modules_beside_i
     assert "OVERLAYCCL_PLAIN" not in str(raised.value)  # the file was never published: nobody uses it
 
 
+@ranks
 def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,20 +251,3 @@ def test_a_printer_that_starts_every_slice_at_0_is_stopped_on_the_ranks(
     assert mine
     with pytest.raises(ValueError, match=r"deployed: .* differs .*not right here either"):
         confirmed(tmp_path, of)
-    developer, flat = (
-        Proven(
-            job=Job(key=name, program=program(name), source=backend.emit(program(name))),
-            numerics=NumericsClass.REORDERED,
-            reference=name == "one_by_one",
-        )
-        for name in ("one_by_one", "flat")
-    )
-    batch = Batch(
-        jobs=[developer.job, flat.job],
-        deployment=DEPLOYMENT,
-        settings=TimingSettings(seconds=1, minimum_rounds=2, maximum_rounds=2),
-        partial_dir=tmp_path / ".partial",
-        rule="bench-grad_ar",
-    )
-    timed, failed = time_candidates(batch, value_check([developer, flat]), lambda _line: None)
-    assert {one.key for one in timed} == {"one_by_one"} and failed["flat"].status is JobStatus.WRONG

@@ -15,44 +15,28 @@ from overlayccl_core.evidence.choices import ProblemChoice, rows_of
 from overlayccl_core.evidence.standing import StepTables
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.stages import choose, deploy
+from overlayccl_core.stages import deploy
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.published import cases_of
-from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from tests.fake_timings import timing_columns
-from tests.stages.flow import quiet
+from tests.stages.flow import NOTHING_TRAINED, chosen_of, quiet
 from tests.stages.training import SPEEDS, train_tables
-
-NOBODY = pl.DataFrame(schema=STEPS.schema), pl.DataFrame(schema=STAMPS.schema)
 
 
 def chosen(flow: SimpleNamespace, trained: bool) -> SimpleNamespace:
     """A flow with a choice; trained: a model `tiny` has all its Cases, in 2 microbatches, and takes finalist_1."""
-    steps, stamps = train_tables(flow.ready, flow.folder) if trained else NOBODY
-    places = flow.listed["case"].to_list()
-    labels = {c: {d: ["tiny m2"] for d in ("forward", "backward")} for c in places} if trained else {}
-    tables = choose.Tables(
-        **{name: getattr(flow, name) for name in ("known_ways", "candidates", "bench", "probes")},
-        shortlist=flow.shortlisted,
-        finalists=flow.ready,
-        steps=steps,
-        stamps=stamps,
-    )
-    problem = places[0].partition("/")[0]
-    made = choose.run(problem, "gloo", tables, labels, printer=deployed, progress=quiet)
+    steps_and_stamps = train_tables(flow.ready, flow.folder) if trained else NOTHING_TRAINED
+    labels = {c: {d: ["tiny m2"] for d in ("forward", "backward")} for c in flow.listed["case"]}
+    made = chosen_of(flow, steps_and_stamps, labels if trained else {})
+    choice = flow.checked(CHOICE, made.choice)
     return SimpleNamespace(
-        **vars(flow)
-        | {
-            "problem": problem,
-            "decided": ProblemChoice(
-                finalists=flow.ready, choice=flow.checked(CHOICE, made.choice), module=made.module
-            ),
-            "verdicts": flow.checked(VERDICTS, made.verdicts),
-            "trained": (steps, stamps),
-        }
+        **vars(flow),
+        decided=ProblemChoice(finalists=flow.ready, choice=choice, module=made.module),
+        verdicts=flow.checked(VERDICTS, made.verdicts),
+        trained=steps_and_stamps,
     )
 
 
@@ -68,7 +52,7 @@ def in_steps(tp_flow: SimpleNamespace) -> SimpleNamespace:
 
 
 def confirmed_rows(
-    decided: ProblemChoice, us: Mapping[str, float] | None = None, launches: int = 3
+    decided: ProblemChoice, us: Mapping[str, float], launches: int = 3
 ) -> Iterator[dict[str, Any]]:
     """What needs no search and what was chosen: as fast as its Program should be, or as `us` has it for an arm."""
     for row in rows_of(decided):
@@ -77,26 +61,22 @@ def confirmed_rows(
                 yield {
                     "problem": row["case"].partition("/")[0],
                     **{key: row[key] for key in ("case", "direction", "arm", "candidate")},
-                    **timing_columns(
-                        loads(row["program_json"]), launch=launch, us=(us or {}).get(row["arm"])
-                    ),
+                    **timing_columns(loads(row["program_json"]), launch=launch, us=us.get(row["arm"])),
                 }
 
 
 def made(
     of: SimpleNamespace,
     *,
-    us: Mapping[str, float] | None = None,
+    us: Mapping[str, float] = {},
     speeds: Mapping[str, float] | None = None,
     **changes: Any,
 ) -> deploy.Deployed:
     """us: of a pass in the launches that chose nothing; speeds: of a step in them, as train_tables has it."""
-    steps, stamps = of.trained
-    after = (steps, stamps)
+    after = of.trained
     if speeds is not None:
-        after = train_tables(
-            pl.DataFrame(rows_of(of.decided), infer_schema_length=None), of.folder, speeds=speeds
-        )
+        ran = pl.DataFrame(rows_of(of.decided), infer_schema_length=None)
+        after = train_tables(ran, of.folder, speeds=speeds)
     rows = [] if speeds else list(confirmed_rows(of.decided, us))
     tables = deploy.ProblemTables(
         decided=of.decided,
@@ -110,7 +90,7 @@ def made(
     names = ("steps", "stamps", "confirmed_steps", "confirmed_stamps")
     return deploy.run(
         {of.problem: tables},
-        StepTables(**dict(zip(names, (steps, stamps, *after), strict=True))),
+        StepTables(**dict(zip(names, (*of.trained, *after), strict=True))),
         of.probes,
         "gloo",
         printer=deployed,
@@ -158,14 +138,10 @@ def test_a_case_that_no_model_has_is_decided_by_its_passes(alone: SimpleNamespac
     """native is chosen forward, where nothing is faster; backward, too, something else is."""
     quick = {row["arm"]: row["program"] for row in alone.ready.iter_rows(named=True)}
     assert len(set(quick.values())) > 1
-    of = made(
-        alone, us={"deployed": 2000.0, "developer": 2000.0, "best_known_way": 1000.0, "hand_bundled": 1500.0}
-    )
-    for row in of.deployed:
+    us = {"deployed": 2000.0, "developer": 2000.0, "best_known_way": 1000.0, "hand_bundled": 1500.0}
+    for row in made(alone, us=us).deployed:
         other = row["best_other"]
-        assert (
-            row["instead"] == other if other in ("best_known_way", "hand_bundled") else row["instead"] is None
-        )
+        assert row["instead"] == (other if other in ("best_known_way", "hand_bundled") else None)
 
 
 # ------------------------------------------------------------------------------------------------------ the tables
@@ -180,9 +156,8 @@ def test_what_is_deployed_is_told_by_the_launches_after_the_choice(alone: Simple
             assert row["speedup_low"] < row["speedup"] < row["speedup_high"] and row["speedup"] > 1
             assert "times as fast as" in row["reason"] and "in the bench" in row["reason"]
         assert row["best_other"] is None or row["best_other"] != row["arm"]
-        assert row["instead"] is None and row["use"] == (
-            "found" if row["candidate"].startswith("found-") else "known"
-        )
+        use = "found" if row["candidate"].startswith("found-") else "known"
+        assert row["instead"] is None and row["use"] == use
         assert row["regret"] < 0.2
     pairs = frame.group_by("case").agg(pl.col("predicted_us").sum(), pl.col("predicted_pair_us").unique())
     assert all(pair == [pytest.approx(total)] for _, total, pair in pairs.iter_rows())

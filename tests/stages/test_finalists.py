@@ -11,11 +11,10 @@ import pytest
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.lowering import overlaps
-from overlayccl_core.stages import finalists
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import write
-from tests.stages.flow import quiet
+from tests.stages.flow import finalists_of, quiet
 
 
 @pytest.fixture
@@ -33,17 +32,7 @@ def arms(
     progress: Callable[[str], None] = quiet,
 ) -> dict[str, dict[str, Any]]:
     """arm -> row; times: candidate -> factor of its samples."""
-    bench = faster(flow.bench, times)
-    tables = finalists.run(
-        flow.known_ways,
-        flow.shortlisted,
-        bench,
-        flow.prices,
-        flow.candidates,
-        flow.probes,
-        trained,
-        progress=progress,
-    )
+    tables = finalists_of(flow, trained, progress, bench=faster(flow.bench, times))
     write(FIDELITY, tables["fidelity"], flow.folder / "again.parquet")
     frame = write(FINALISTS, tables["finalists"], flow.folder / "finalists_again.parquet")
     return {row["arm"]: row for row in frame.iter_rows(named=True)}
@@ -130,13 +119,12 @@ def test_a_lossy_candidate_stands_behind_all_others_and_only_where_a_model_can_j
     flow: SimpleNamespace,
 ) -> None:
     case = flow.listed["case"][0]
-    names = {flow.shortlisted["candidate"][k] for k in range(flow.shortlisted.height)}
-    quick = slower_than_lossy(flow)
-    none: dict[str, tuple[str, ...]] = {}
-    for trained in (none, {case: ("forward",)}):
-        by_arm = arms(flow, quick, trained)
+    said: list[str] = []
+    for trained in ({}, {case: ("forward",)}):
+        by_arm = arms(flow, slower_than_lossy(flow), trained, said.append)
         assert "bf16_on_the_wire" not in {row["candidate"] for row in by_arm.values()}
-    impossible = {name: 1e-7 for name in names - {"bf16_on_the_wire", "developer"}}
+    assert any("bf16_on_the_wire is" in line and "lossy, so behind them" in line for line in said)
+    impossible = dict.fromkeys({*flow.shortlisted["candidate"]} - {"bf16_on_the_wire", "developer"}, 1e-7)
     assert arms(flow, impossible, {case: ("forward",)})["finalist_2"]["candidate"] == "bf16_on_the_wire"
     assert "finalist_2" not in arms(flow, impossible, {case: ("backward",)})
     assert "finalist_2" not in arms(flow, impossible)
@@ -151,33 +139,15 @@ def test_the_models_first_choice_is_none_that_is_lossy_however_cheap(flow: Simpl
     assert not cheap.equals(flow.prices)
     quick = faster(flow.bench, slower_than_lossy(flow))
     regrets = [
-        finalists.run(
-            flow.known_ways, flow.shortlisted, bench, prices, flow.candidates, flow.probes, {}, progress=quiet
-        )["fidelity"][0]["top1_regret"]
+        finalists_of(flow, bench=bench, prices=prices)["fidelity"][0]["top1_regret"]
         for bench, prices in ((flow.bench, flow.prices), (quick, flow.prices), (quick, cheap))
     ]
     assert regrets[0] == regrets[1] == regrets[2]
 
 
-def test_a_faster_lossy_candidate_is_told(flow: SimpleNamespace) -> None:
-    said: list[str] = []
-    arms(flow, slower_than_lossy(flow), progress=said.append)
-    assert any("bf16_on_the_wire is" in line and "lossy, so behind them" in line for line in said)
-
-
 def test_what_was_not_measured_keeps_its_arm(flow: SimpleNamespace) -> None:
     without = flow.bench.filter(pl.col("candidate") != "merged_over_microbatches")
-    tables = finalists.run(
-        flow.known_ways,
-        flow.shortlisted,
-        without,
-        flow.prices,
-        flow.candidates,
-        flow.probes,
-        {},
-        progress=quiet,
-    )
-    row = next(r for r in tables["finalists"] if r["arm"] == "hand_bundled")
+    row = next(r for r in finalists_of(flow, bench=without)["finalists"] if r["arm"] == "hand_bundled")
     assert (row["candidate"], row["fingerprint"]) == ("merged_over_microbatches", None)
 
 

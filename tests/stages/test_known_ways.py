@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import islice
 
 import polars as pl
 import pytest
@@ -37,7 +38,8 @@ def test_rows_fit_the_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["tp_mlp", "dist_ce"])  # proven over atoms, and by values
 def test_rows_are_the_same_every_time(name: str) -> None:
-    assert _rows(name) == _rows.__wrapped__(name)
+    [problem, *_] = catalog.directions(case(name))
+    assert list(islice(known_way_rows(problem, None, None), 3)) == _rows(name)[:3]
 
 
 @pytest.mark.parametrize("name", list(SMALL))
@@ -121,9 +123,6 @@ def test_what_the_library_cannot_do_is_listed_with_the_reason_and_not_proven() -
 
 def test_what_does_not_fit_in_memory_is_listed_with_its_peak() -> None:
     rows = {row["strategy"]: row for row in _rows("tp_mlp", None, 2000) if row["direction"] == "forward"}
-    assert (rows["all_to_all_of_copies"]["reason"], rows["all_to_all_of_copies"]["legality"]) == (
-        "memory",
-        "fail",
-    )
-    assert rows["all_to_all_of_copies"]["peak_bytes"] > 2000
+    copies = rows["all_to_all_of_copies"]
+    assert (copies["reason"], copies["legality"]) == ("memory", "fail") and copies["peak_bytes"] > 2000
     assert rows["developer"]["legality"] == "pass"

@@ -1,33 +1,32 @@
 """The target `longrun` on real ranks: many steps of the deployed file beside others, and a kill amid them."""
 
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from overlayccl_core import catalog
-from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import LongrunSection, read
+<<<<<<< HEAD
 from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.evidence.choices import ProblemChoice, rows_of
+=======
+>>>>>>> k-tests2
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.program.json_form import dumps
-from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.stages import longtrain, losses
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.table import write
 from overlayccl_core.training.launches import _Batch
+<<<<<<< HEAD
 from tests.emit.deployed_modules import case_of_ways, way
 from tests.stages.test_confirm import trained
+=======
+from tests.stages.choices import decided, trained
+>>>>>>> k-tests2
 
 pytestmark = pytest.mark.ranks
 DEPLOYMENT = load("config/deployments/local-2.yaml")
@@ -39,6 +38,7 @@ COURSES = [("developer", 0), ("hand_bundled", 0), ("deployed", 0), ("developer",
 KILLED_AT = 2  # launches that ended by then
 
 
+<<<<<<< HEAD
 def decided(folder: Path) -> ProblemChoice:
     """finalist_1 was chosen at both sites of nano."""
     rows: list[dict[str, Any]] = []
@@ -72,6 +72,8 @@ def decided(folder: Path) -> ProblemChoice:
     )
 
 
+=======
+>>>>>>> k-tests2
 @dataclass(frozen=True)
 class Finished:
     """A run that was killed and went on. launches: that began, of both."""
@@ -86,37 +88,31 @@ class Finished:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder = tmp_path_factory.mktemp("longrun")
-    of, said, began = decided(folder), [], []
+    cases = cases_of_model(MODEL, DEPLOYMENT, M).values()  # finalist_1 was chosen at both sites
+    of = decided(DEPLOYMENT, cases, ARMS, "finalist_1", folder, trained_in=f"nano m{M}")
+    said, began = list[str](), list[int]()
     before = trained(of.finalists, ARMS, MODEL, folder)
     settings = read().changed(longrun=LongrunSection(steps=STEPS, seeds=2))
     launch = _Batch._launch
 
     def run() -> dict[str, Any]:
+        partial = folder / "longrun/.partial"
         return longtrain.run(
-            DEPLOYMENT,
-            settings,
-            {"tp_mlp": of},
-            MODEL,
-            before,
-            folder / "longrun/.partial",
-            progress=said.append,
+            DEPLOYMENT, settings, {"tp_mlp": of}, MODEL, before, partial, progress=said.append
         )
 
-    def killed(self: _Batch, number: int) -> None:
-        if len(began) == KILLED_AT:
+    def counted(self: _Batch, number: int) -> None:
+        if len(began) == KILLED_AT and not kills:
+            kills.append(number)
             raise KeyboardInterrupt
         began.append(number)
         launch(self, number)
 
-    def counted(self: _Batch, number: int) -> None:
-        began.append(number)
-        launch(self, number)
-
+    kills: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Batch, "_launch", killed)
+        patch.setattr(_Batch, "_launch", counted)
         with pytest.raises(KeyboardInterrupt):
             run()
-        patch.setattr(_Batch, "_launch", counted)
         made = run()
     steps, stamps = (write(t, made[t.name], folder / f"{t.name}.parquet") for t in (LONG_STEPS, LONG_STAMPS))
     told = losses.run(steps, stamps, rows_of(of))

@@ -6,59 +6,32 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.backends.torchdist import deployed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.probes.sweep import probes_of
-from overlayccl_core.stages import choose, finalists, fit, price, summary
-from overlayccl_core.tables.choice import CHOICE, VERDICTS
-from overlayccl_core.tables.steps import STAMPS, STEPS
+from overlayccl_core.stages import fit, price, summary
+from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT
-from tests.stages.flow import quiet
+from tests.stages.flow import chosen_of, finalists_of, quiet
 
 
 @pytest.fixture(scope="module")
 def flow(a2a_flow: SimpleNamespace) -> SimpleNamespace:
     """Every table of one small flow, with a choice; no model has these Cases."""
-    measured = a2a_flow
-    tables = choose.Tables(
-        **{name: getattr(measured, name) for name in ("known_ways", "candidates", "bench", "probes")},
-        shortlist=measured.shortlisted,
-        finalists=measured.ready,
-        steps=pl.DataFrame(schema=STEPS.schema),
-        stamps=pl.DataFrame(schema=STAMPS.schema),
-    )
-    chosen = choose.run("uniform_a2a", "gloo", tables, {}, printer=deployed, progress=quiet)
-    measured.choice = measured.checked(CHOICE, chosen.choice)
-    measured.verdicts = measured.checked(VERDICTS, chosen.verdicts)
-    return measured
+    choice = a2a_flow.checked(CHOICE, chosen_of(a2a_flow).choice)
+    return SimpleNamespace(**vars(a2a_flow), choice=choice)
 
 
 def summed(flow: SimpleNamespace, bench: pl.DataFrame | None = None) -> list[dict[str, Any]]:
-    written = summary_tables(flow, bench)
-    return list(write(SUMMARY, written["summary"], flow.folder / "summary.parquet").iter_rows(named=True))
-
-
-def summary_tables(
-    flow: SimpleNamespace, bench: pl.DataFrame | None = None
-) -> dict[str, list[dict[str, Any]]]:
     tables = summary.ProblemTables(
-        known_ways=flow.known_ways,
-        prices=flow.prices,
-        candidates=flow.candidates,
+        **{name: getattr(flow, name) for name in ("known_ways", "prices", "candidates", "choice")},
         shortlist=flow.shortlisted,
         bench=flow.bench if bench is None else bench,
-        choice=flow.choice,
     )
-    return summary.run(
-        flow.deployment,
-        {"uniform_a2a": tables},
-        flow.probes,
-        flow.judged,
-        progress=quiet,
-    )
+    made = summary.run(flow.deployment, {"uniform_a2a": tables}, flow.probes, flow.judged, progress=quiet)
+    return list(write(SUMMARY, made["summary"], flow.folder / "summary.parquet").iter_rows(named=True))
 
 
 def test_the_held_out_programs_are_predicted_to_the_noise(flow: SimpleNamespace) -> None:
@@ -170,16 +143,7 @@ def test_a_time_below_the_floor_is_invalid_and_no_win(flow: SimpleNamespace) -> 
 def test_two_machines_are_not_mixed(flow: SimpleNamespace) -> None:
     other = flow.bench.with_columns(fingerprint=pl.lit("host other"))
     with pytest.raises(ValueError, match=r"not mixed.*Measure again"):
-        finalists.run(
-            flow.known_ways,
-            flow.shortlisted,
-            other,
-            flow.prices,
-            flow.candidates,
-            flow.probes,
-            {},
-            progress=quiet,
-        )
+        finalists_of(flow, bench=other)
     with pytest.raises(ValueError, match="not mixed"):
         summed(flow, other)
 

@@ -1,30 +1,23 @@
 """A proposer in a folder of one's own: what it sketches goes into the stage's tables and comes back from them."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 
 from overlayccl_core import catalog, loader
-from overlayccl_core.configuration import searches
 from overlayccl_core.digest import closure
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.recipe import SOURCE, Recipe, replay, sources
-from overlayccl_core.search.allowance import Asking
-from overlayccl_core.stages import known_ways, search
-from overlayccl_core.stages.cases import row as row_of
 from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.cases import CASES
-from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.sketches import SKETCHES
-from overlayccl_core.tables.table import read, write
+from overlayccl_core.tables.table import read
 from tests.known_cases import case
-from tests.stages.flow import ROOT, capabilities, quiet
+from tests.stages.asked import Ran
+from tests.stages.flow import ROOT
 
 PLUGINS = ROOT / "tests/plugins"
 FOUR, TWELVE = [7, 64, 1, 33], list(range(3, 15))  # tensors: a proxy keeps eight
@@ -53,43 +46,25 @@ class Searched:
         ]
 
 
-def searched(
-    folder: Path, flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, sizes: list[int], **changes: object
-) -> Searched:
-    """Run the stage at one Case; changes: of the search's file."""
+@pytest.fixture
+def searched(run_search: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searched]:
+    """The stage at one Case of so many tensors; changes: of the search's file."""
     monkeypatch.setenv(loader.VARIABLE, str(PLUGINS))
-    fields = yaml.safe_load((ROOT / "config/searches/offline.yaml").read_text())
-    (folder / "mine.yaml").write_text(yaml.safe_dump(fields | {"proposer": "scripted"} | changes))
-    of = case("grad_ar", {"sizes": sizes})
-    cases = write(CASES, [row_of(of)], folder / "cases.parquet")
-    ways = write(
-        KNOWN_WAYS,
-        known_ways.run(flow.deployment, cases, capabilities(), progress=quiet)["known_ways"],
-        folder / "known_ways.parquet",
-    )
-    tables = search.run(
-        flow.deployment,
-        searches.load("mine", folder),
-        cases,
-        ways,
-        flow.theta,
-        flow.judged,
-        capabilities(),
-        asking=Asking(answers=folder / "answers", tree=folder, max_usd=0.0),
-        clock=lambda: 0.0,
-        progress=quiet,
-    )
-    for table in (SKETCHES, CANDIDATES):
-        write(table, tables[table.name], folder / f"{table.name}.parquet")
-    return Searched(
-        catalog.build(of), *(read(t, folder / f"{t.name}.parquet") for t in (SKETCHES, CANDIDATES))
-    )
+
+    def run(sizes: list[int], **changes: object) -> Searched:
+        of = case("grad_ar", {"sizes": sizes})
+        ran = run_search(of_cases=(of,), like="offline", proposer="scripted", **changes)
+        return Searched(
+            catalog.build(of), *(read(t, ran.folder / f"{t.name}.parquet") for t in (SKETCHES, CANDIDATES))
+        )
+
+    return run
 
 
 def test_sketches_become_rows_and_those_that_are_right_candidates_that_rules_polish(
-    tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    searched: Callable[..., Searched],
 ) -> None:
-    run = searched(tmp_path, tp_flow, monkeypatch, FOUR)
+    run = searched(FOUR)
     assert run.sketched("full") == [
         ("by_parity", "program"),
         ("by_parity", "rejected"),
@@ -114,14 +89,9 @@ def test_sketches_become_rows_and_those_that_are_right_candidates_that_rules_pol
     ("sizes", "nodes"), [(FOUR, 500), (TWELVE, 1)], ids=["at the Case itself", "through a proxy"]
 )
 def test_what_begins_at_a_source_replays_at_the_case_from_the_tables_alone(
-    tmp_path: Path,
-    tp_flow: SimpleNamespace,
-    monkeypatch: pytest.MonkeyPatch,
-    sizes: list[int],
-    nodes: int,
+    searched: Callable[..., Searched], sizes: list[int], nodes: int
 ) -> None:
-    proxy = {"nodes": nodes, "ranks": 64}
-    run = searched(tmp_path, tp_flow, monkeypatch, sizes, proxy=proxy)
+    run = searched(sizes, proxy={"nodes": nodes, "ranks": 64})
     assert len(run.sketched("proxy")) == (5 if nodes == 1 else 0)
     assert ("by_parity", "program") in run.sketched("full")
     source_of = sources(run.sketches["source"].drop_nulls())
@@ -134,10 +104,8 @@ def test_what_begins_at_a_source_replays_at_the_case_from_the_tables_alone(
     assert {row["reason"] for row in proven if row["equivalence"] != "pass"} <= {"ranks_differ"}
 
 
-def test_a_proposer_gets_the_fields_of_its_own(
-    tmp_path: Path, tp_flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = searched(tmp_path, tp_flow, monkeypatch, FOUR, sketches=1)
+def test_a_proposer_gets_the_fields_of_its_own(searched: Callable[..., Searched]) -> None:
+    run = searched(FOUR, sketches=1)
     assert run.sketched("full") == [("by_parity", "program")]
 
 

@@ -28,27 +28,12 @@ from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from overlayccl_core.timing.batch import backend_of
 from overlayccl_core.training.launches import Training
-from tests.training.experts import PLUGINS, experts
+from tests.training.experts import PLUGINS, STAYS, experts
 
 DEPLOYMENT = load("config/deployments/local-2.yaml")
-STAYS = '''
-from overlayccl_core.program.language import Library
-
-def stays(io, p):
-    """Nobody gets what others sent."""
-    io.write("d_send", io.read("d_received"))
-
-LIBRARY = Library(developer="stays", hand_bundled="stays", others=())
-'''
 ALONE = ("only_grad_ar", "only_uniform_a2a")  # beside finalist_1, which changes both
-SETTINGS = {
-    "launches": 1,
-    "seconds": 0.5,
-    "minimum_steps": 2,
-    "maximum_steps": 3,
-    "loss_steps": 3,
-    "loss_seeds": 2,
-}
+TRAIN = {"launches": 1, "seconds": 0.5, "minimum_steps": 2, "maximum_steps": 3}
+SETTINGS = Settings.from_part(json.dumps({"train": TRAIN | {"loss_steps": 3, "loss_seeds": 2}}))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,15 +63,14 @@ def programs(problem: Problem) -> dict[str, Program]:
 
 def finalists(case: Case, folder: Path) -> pl.DataFrame:
     """The table of one Case, every direction that has something to choose."""
-    nothing = dict.fromkeys(column.name for column in FINALISTS.columns if column.nullable)
-    judged = {"outcome": "pass", "reason": "ok", "message": "", "recipe": "{}", "numerics": "exact"}
-    fixed = {name: judged[name] for name in judged if name in {column.name for column in FINALISTS.columns}}
-    fixed["fingerprint"] = backend_of(DEPLOYMENT).fingerprint(DEPLOYMENT)
+    fixed = {
+        "recipe": "{}",
+        "numerics": "exact",
+        "fingerprint": backend_of(DEPLOYMENT).fingerprint(DEPLOYMENT),
+    }
     rows = [
-        nothing
-        | fixed
-        | {"case": case.id, "direction": problem.direction.value, "arm": arm, "candidate": f"c_{arm}"}
-        | {"program": program.digest, "program_json": dumps(program)}
+        {"case": case.id, "direction": problem.direction.value, "arm": arm, "candidate": f"c_{arm}"}
+        | {"program": program.digest, "program_json": dumps(program), **fixed}
         for problem in catalog.directions(case)
         for arm, program in programs(problem).items()
     ]
@@ -112,8 +96,7 @@ def trained(
     """Tables finalists, steps and stamps of the experts."""
     folder, model = tmp_path_factory.mktemp("trained"), experts()
     tables = ready(model)
-    settings = Settings.from_part(json.dumps({"train": SETTINGS}))
-    made = train.run(DEPLOYMENT, settings, model, tables, folder / "partial", progress=lambda _text: None)
+    made = train.run(DEPLOYMENT, SETTINGS, model, tables, folder / "partial", progress=lambda _text: None)
     return {
         "finalists": pl.concat(tables.values()),
         "steps": write(STEPS, made["steps"], folder / "steps.parquet"),
@@ -161,14 +144,12 @@ def test_a_wrong_backward_is_seen_in_its_gradients_and_all_others_train_as_the_u
 ) -> None:
     timed = {row["arm"]: row for row in trained["steps"].filter(purpose="timed").iter_rows(named=True)}
     assert set(timed) == {"developer", "hand_bundled", "finalist_1", *ALONE}
-    assert {arm for arm, row in timed.items() if row["gradient_rel_error"] > 1e-2} == {"hand_bundled"}
-    assert {arm for arm, row in timed.items() if row["gradient_rel_error"] < 1e-5} == set(timed) - {
-        "hand_bundled"
-    }
+    for arm, row in timed.items():
+        error = row["gradient_rel_error"]
+        assert error > 1e-2 if arm == "hand_bundled" else error < 1e-5, arm
     assert len({row["matmul_digest"] for row in timed.values()}) == 1
-    assert timed["developer"]["matmuls"] == 2 * (
-        1 + 2 + 1 + 4
-    )  # entrance, two of an expert; no gradient of tokens
+    # entrance, two of an expert; no gradient of tokens
+    assert timed["developer"]["matmuls"] == 2 * (1 + 2 + 1 + 4)
     losses = trained["steps"].filter(purpose="loss")
     assert set(losses["arm"]) == {"developer", "finalist_1", *ALONE} and losses["seed"].n_unique() == 2
     assert {len(of_ranks) for run in losses["losses"] for of_ranks in run} == {2}
@@ -181,14 +162,10 @@ def test_the_training_gate_judges_the_backward_by_its_own_program(trained: dict[
     def reasons(arm: str, ran_as: str) -> set[Reason]:
         rows = trained["finalists"].filter(arm=ran_as).iter_rows(named=True)
         ran = [
-            Ran(
-                case=row["case"],
-                direction=row["direction"],
-                program=loads(row["program_json"]),
-                numerics=NumericsClass.EXACT,
-            )
+            Ran(**{k: row[k] for k in ("case", "direction")}, program=loads(row["program_json"]),
+                numerics=NumericsClass.EXACT)
             for row in rows
-        ]
+        ]  # fmt: skip
         return {v.reason for v in judged(label, arm, arms, trained["stamps"], lambda _arm: ran)} - {Reason.OK}
 
     assert reasons("finalist_1", "finalist_1") == set()
@@ -202,10 +179,9 @@ def test_a_site_without_the_developers_program_in_its_direction_is_named(
     model = experts()
     tables = ready(model)
     tables["uniform_a2a"] = tables["uniform_a2a"].filter(direction="forward")
-    settings = Settings.from_part(json.dumps({"train": SETTINGS}))
     nothing: Any = None
     with pytest.raises(ValueError, match=r"site dispatch_0_backward: .*uniform_a2a/n2-96B-f32 backward"):
-        train.run(DEPLOYMENT, settings, model, tables, tmp_path, progress=nothing)
+        train.run(DEPLOYMENT, SETTINGS, model, tables, tmp_path, progress=nothing)
 
 
 def test_training_leaves_behind_what_is_slow(
@@ -218,7 +194,6 @@ def test_training_leaves_behind_what_is_slow(
         return []
 
     monkeypatch.setattr(train, "train", noted)
-    settings = Settings.from_part(json.dumps({"train": SETTINGS}))
-    train.run(DEPLOYMENT, settings, model, ready(model), tmp_path, progress=lambda _text: None)
+    train.run(DEPLOYMENT, SETTINGS, model, ready(model), tmp_path, progress=lambda _text: None)
     [training] = asked
     assert training.narrows

@@ -3,20 +3,18 @@
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from overlayccl_core.backends.measured import Job, TimedProgram
+from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.tables import records
-from overlayccl_core.timing.batch import ValueCheck, _Timer, time_programs
+from overlayccl_core.timing.batch import ValueCheck, _Timer
 from overlayccl_core.timing.failed import FailedJobs
-from overlayccl_core.timing.kept import KeptLaunch
-from overlayccl_core.timing.launches import missing
 from overlayccl_core.timing.partial import KEY_DIGITS, Evidence, at_work, forget, settle
 from tests.timing.batches import batch, deployment, jobs
 
@@ -38,11 +36,7 @@ def test_launches_whose_table_nobody_recorded_are_there_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: bool, again: bool
 ) -> None:
     """Snakemake was killed after the table was written: it has the rule run again, which measures nothing."""
-    monkeypatch.chdir(tmp_path)
-    partial, table = Path("results/local/.partial"), Path("results/local/bench.parquet")
-    batch = partial / f"bench-a-{'0f' * (KEY_DIGITS // 2)}"
-    batch.mkdir(parents=True)
-    (batch / "launch-0.0.json").touch()
+    partial, batch, table = unforgotten(tmp_path, monkeypatch)
     marker = records.INCOMPLETE / records.place_of(table).name
     marker.parent.mkdir(parents=True)
     marker.touch()
@@ -60,13 +54,19 @@ def test_launches_whose_table_nobody_recorded_are_there_again(
     assert (partial / "written").exists() is False
 
 
-def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
-    """(partial, batch, table) of a batch that was put away, and whose table is there and recorded."""
+def unforgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """(partial, batch, table) of a batch whose table is not there yet."""
     monkeypatch.chdir(tmp_path)
     partial, table = Path("results/local/.partial"), Path("results/local/bench.parquet")
     batch = partial / f"bench-a-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)
     (batch / "launch-0.0.json").touch()
+    return partial, batch, table
+
+
+def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """(partial, batch, table) of a batch that was put away, and whose table is there and recorded."""
+    partial, batch, table = unforgotten(tmp_path, monkeypatch)
     table.touch()
     forget(partial, "bench-a", [table])
     return partial, batch, table
@@ -144,21 +144,12 @@ def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that was cut off while its folder was made has nothing to take over."""
-    plugins = Path(__file__).parents[1] / "plugins"
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(plugins))
-    here = deployment().changed(backend="paper", library="numpy")
-    seen: list[Path] = []
-    recover = _Timer._recover
-
-    def plant(timer: _Timer) -> None:
-        seen.append(timer.kept.work(0, 0))
-        (seen[0] / "modules").mkdir(parents=True)
-        recover(timer)
-
-    monkeypatch.setattr(_Timer, "_recover", plant)
-    on_paper = [replace(job, source=dumps(job.program)) for job in jobs()]
-    timed = time_programs(batch(tmp_path / ".partial", on_paper, deployment=here), lambda _line: None)
-    assert {one.rounds for one in timed} == {4} and not seen[0].exists()
+    timer, _ = on_paper(tmp_path, monkeypatch, 0.0)
+    left = timer.kept.work(0, 0)
+    (left / "modules").mkdir(parents=True)
+    timer._recover()
+    timed = timer.finish()
+    assert {one.rounds for one in timed} == {4} and not left.exists()
 
 
 def on_paper(
@@ -226,18 +217,3 @@ def test_that_a_launch_was_disturbed_is_known_also_where_its_folder_is_still_the
     [launch] = timer.kept.attempts()
     assert (launch.complete, launch.disturbed, launch.foreign_cpu_share) == (True, True, 0.9)
     assert not (timer.kept.folder / "launch-0.0").exists()
-
-
-def test_a_batch_is_finished_where_its_first_plan_is() -> None:
-    cut = [cut_off("reduce", 3, planned=8), cut_off("reduce", 5, planned=5)]
-    assert missing(jobs(names=("reduce",)), cut[:1]) == {"reduce": 5}
-    assert missing(jobs(names=("reduce",)), cut) == {}
-    nearly = cut_off("reduce", 7, planned=8)
-    assert missing(jobs(names=("reduce",)), [nearly]) == {"reduce": 2}  # one round alone has no repeat
-
-
-def cut_off(key: str, rounds: int, *, planned: int) -> KeptLaunch:
-    timed = TimedProgram(
-        key=key, program=key, launch=0, fingerprint="here", samples_us=(1.0,) * rounds, planned_rounds=planned
-    )
-    return KeptLaunch(rows=[asdict(timed)], complete=False)

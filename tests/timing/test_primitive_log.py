@@ -8,37 +8,17 @@ import pytest
 
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Observed, Trial
-from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Tier
 from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.program.kinds import FLOATS, Kind
-from overlayccl_core.stages import selftest
 from overlayccl_core.timing.primitives import Primitive
 from overlayccl_core.timing.selftest import Selftest, tried_first
 from tests.timing.batches import deployment, silent
-from tests.timing.test_selftest import Library, died, right
+from tests.timing.libraries import died, right, right_but
 
 NONE_AT_ALL = Limit(operation=Kind.ALL_TO_ALL, most_ranks=1, source="a page")
 RunWith = Callable[..., Any]
-
-
-@pytest.fixture
-def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
-    """A table that the selftest of a library makes, in one folder: what it observes in a launch's folder."""
-
-    def run(
-        library: Library, *, limits: Sequence[Limit] = (), ranks: int = 2, table: str = "capabilities"
-    ) -> Any:
-        def run_once(_: Deployment, folder: Path, trials: Sequence[Trial], **__: Any) -> list[Observed]:
-            return library(folder, trials)
-
-        monkeypatch.setattr(backend, "run_once", run_once)
-        where = deployment(ranks)
-        if ranks > 2:
-            where = where.changed(tiers=(Tier(name="near", ranks=2), Tier(name="far", ranks=ranks)))
-        return selftest.run(where, tmp_path / ".partial", progress=silent, limits=limits)[table]
-
-    return run
 
 
 def test_a_selftest_goes_on_behind_what_was_tried_before(run_with: RunWith) -> None:
@@ -63,9 +43,7 @@ def test_a_selftest_goes_on_behind_what_was_tried_before(run_with: RunWith) -> N
     assert launches[:2] == [ones, large]
     assert [row["operation"] for row in rows if not row["supported"]] == ["all_to_all"]
     assert len(rows) == len(small)  # what works with a large payload, too, says no more of the library
-    with pytest.raises(
-        ValueError, match="computes wrong values"
-    ):  # then nothing is believed of what came before
+    with pytest.raises(ValueError, match="computes wrong values"):  # then nothing of before is believed
         run_with(lambda _, trials: [Observed(outputs={}, overwritten="x was") for _ in trials])
     launches.clear()
     run_with(fragile)
@@ -98,18 +76,15 @@ def test_what_is_over_a_published_limit_comes_last_and_alone_and_is_tried_with_n
 def test_tiers_are_not_compared_by_what_the_library_refuses(
     run_with: RunWith, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def narrow(_: Path, trials: Sequence[Trial]) -> list[Observed]:
-        apart = "all_gather over 2, 2 ranks apart of 4 ranks, float32"
-        return [
-            Observed(outputs={}, error="rank 0: RuntimeError: no") if trial.job.key.startswith(apart) else one
-            for trial, one in zip(trials, right(trials), strict=True)
-        ]
+    def narrow(trial: Trial) -> Observed | None:
+        apart = trial.job.key.startswith("all_gather over 2, 2 ranks apart of 4 ranks, float32")
+        return Observed(outputs={}, error="rank 0: RuntimeError: no") if apart else None
 
     def never(*_: Any) -> Any:
         raise LaunchError("the ranks hang", kind=Failure.HUNG, ranks=(0,))
 
     monkeypatch.setattr(Selftest, "_time", never)
-    row = run_with(narrow, ranks=4, table="selftest")[-1]
+    row = run_with(right_but(narrow), ranks=4, table="selftest")[-1]
     assert row["outcome"] == "not_applicable"
     assert all(part in row["detail"] for part in ("all_gather over 2", "4 ranks", "float32", "64KiB"))
 

@@ -5,17 +5,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Observed, Trial, observed
-from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Tier
 from overlayccl_core.deployments.capabilities import Capabilities, permute_shape, permute_shapes
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.program.groups import NO_ORDER
@@ -28,24 +27,11 @@ from overlayccl_core.timing.partial import forget, settle
 from overlayccl_core.timing.primitives import permutes, primitives
 from overlayccl_core.timing.selftest import Selftest
 from tests.capabilities import call
-from tests.on_ranks import meaning
 from tests.timing.batches import deployment, silent
+from tests.timing.libraries import died, right, right_but, whole
 
 ranks = pytest.mark.ranks
-
-
-def right(trials: Sequence[Trial]) -> list[Observed]:
-    """What a library that computes as NumPy does would give: no ranks are started."""
-    return [observed(meaning(trial.job.program, unfolded(trial)), trial.output_tiles) for trial in trials]
-
-
-Values = Mapping[Any, NDArray[np.float64]]
-
-
-def unfolded(trial: Trial) -> Values:
-    """The values of a trial as the ranks make them."""
-    tiles = trial.input_tiles
-    return {p: np.stack(list(map(tiles[p].spread, x))) if p in tiles else x for p, x in trial.inputs.items()}
+RunWith = Callable[..., Any]
 
 
 @ranks
@@ -71,13 +57,10 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     assert in_float32["supported"].all()
     assert all(capabilities["evidence"])
     bits = checks.filter(checks["check"] == "gives all ranks the same bits")
-    assert set(bits["outcome"]) == {"pass"} and set(bits["operation"]) == {
-        "all_reduce",
-        "all_reduce_coalesced",
-    }
-    assert {(2, "float32"), (4, "float32"), (4, "float64")} <= set(
-        bits.select("group_size", "dtype").iter_rows()
-    )
+    assert set(bits["outcome"]) == {"pass"}
+    assert set(bits["operation"]) == {"all_reduce", "all_reduce_coalesced"}
+    of_bits = set(bits.select("group_size", "dtype").iter_rows())
+    assert {(2, "float32"), (4, "float32"), (4, "float64")} <= of_bits
     assert checks["outcome"].to_list()[-1] == "not_applicable"
     forget(partial, selftest.PARTIAL_RULE, [])
     settle(partial)
@@ -104,6 +87,7 @@ from overlayccl_core.program.groups import NO_ORDER
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.stages import selftest
 from tests.timing.batches import deployment, silent
+from tests.timing.libraries import died, right, right_but, whole
 selftest.run(deployment(2), Path(sys.argv[1]), progress=lambda line: print(line, flush=True))
 """
 
@@ -125,31 +109,7 @@ def test_a_selftest_that_was_killed_does_not_stop_the_next_one(tmp_path: Path) -
     assert tables["selftest"][0]["outcome"] == "pass" and list(partial.iterdir()) == []
 
 
-Library = Callable[[Path, Sequence[Trial]], list[Observed]]
-
-
-@pytest.fixture
-def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """The capabilities that two ranks of a library turn out to have: what it observes in a launch's folder."""
-
-    def run(
-        library: Library, progress: Callable[[str], None] = silent, of: str = "capabilities", **more: Any
-    ) -> Any:
-        def run_once(_: Deployment, folder: Path, trials: Sequence[Trial], **__: Any) -> list[Observed]:
-            return library(folder, trials)
-
-        monkeypatch.setattr(backend, "run_once", run_once)
-        tables = selftest.run(deployment(2), tmp_path / ".partial", progress=progress, **more)
-        return tables[of] if of else tables
-
-    return run
-
-
-def died(how: str, trial: Trial) -> LaunchError:
-    return LaunchError(f"rank 1 of 2 died ({how})", kind=Failure.CRASHED, ranks=(1,), job=trial.job.key)
-
-
-def test_a_library_that_computes_wrongly_stops_everything(run_with: Callable[..., Any]) -> None:
+def test_a_library_that_computes_wrongly_stops_everything(run_with: RunWith) -> None:
     def wrong(_: Path, trials: Sequence[Trial]) -> list[Observed]:
         return [Observed(outputs={p: np.zeros_like(x) for p, x in o.outputs.items()}) for o in right(trials)]
 
@@ -157,28 +117,24 @@ def test_a_library_that_computes_wrongly_stops_everything(run_with: Callable[...
         run_with(wrong)
 
 
-def test_a_library_that_gives_ranks_other_bits_of_one_sum_stops_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_gives_ranks_other_bits_of_one_sum_stops_everything(run_with: RunWith) -> None:
     """Integers have one sum in any order, so only floats show it."""
 
-    def from_my_own_on(_: Deployment, __: Path, trials: Sequence[Trial], **___: Any) -> list[Observed]:
-        seen = right(trials)
-        for trial, one in zip(trials, seen, strict=True):
-            if trial.job.key == "all_reduce over 4 of 4 ranks, float32, 64KiB":
-                x = one.outputs[("y",)]
-                for rank in range(4):
-                    terms = np.roll(trial.inputs[("x",)], -rank, axis=0).astype(np.float32)
-                    x[rank] = ((terms[0] + terms[1]) + terms[2]) + terms[3]
-        return seen
+    def from_my_own_on(trial: Trial) -> Observed | None:
+        if trial.job.key != "all_reduce over 4 of 4 ranks, float32, 64KiB":
+            return None
+        [one] = right([trial])
+        for rank in range(4):
+            terms = np.roll(trial.inputs[("x",)], -rank, axis=0).astype(np.float32)
+            one.outputs[("y",)][rank] = ((terms[0] + terms[1]) + terms[2]) + terms[3]
+        return one
 
-    monkeypatch.setattr(backend, "run_once", from_my_own_on)
     with pytest.raises(ValueError, match=r"same bits: .*4 .*float32"):
-        selftest.run(deployment(4), tmp_path / ".partial", progress=silent)
+        run_with(right_but(from_my_own_on), ranks=4)
 
 
 def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried(
-    tmp_path: Path, run_with: Callable[..., Any]
+    tmp_path: Path, run_with: RunWith
 ) -> None:
     launches: list[int] = []
 
@@ -199,7 +155,7 @@ def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried
 
 
 def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supported(
-    run_with: Callable[..., Any],
+    run_with: RunWith,
 ) -> None:
     launches: list[int] = []
 
@@ -215,90 +171,69 @@ def test_a_primitive_whose_ranks_were_ended_from_outside_is_tried_alone_and_supp
     assert any("runs when it is alone" in line for line in said)
 
 
-def test_where_a_large_payload_fails_smaller_ones_are_tried_down_to_one_that_works(
-    run_with: Callable[..., Any],
-) -> None:
-    def refused(trial: Trial) -> bool:
-        large = [tiles.large > 2 * tiles.small for tiles in trial.input_tiles.values()]
-        return trial.job.program.collectives[0].kind is Kind.ALL_TO_ALL and any(large)
+def test_where_a_large_payload_fails_smaller_ones_are_tried_down_to_one_that_works(run_with: RunWith) -> None:
+    def refused(trial: Trial) -> Observed | None:
+        large = any(tiles.large > 2 * tiles.small for tiles in trial.input_tiles.values())
+        if trial.job.program.collectives[0].kind is Kind.ALL_TO_ALL and large:
+            return Observed(outputs={}, error="rank 0: RuntimeError: too large")
+        return None
 
-    def narrow(_: Path, trials: Sequence[Trial]) -> list[Observed]:
-        return [
-            Observed(outputs={}, error="rank 0: RuntimeError: too large") if refused(trial) else one
-            for trial, one in zip(trials, right(trials), strict=True)
-        ]
-
-    rows = [row for row in run_with(narrow) if row["operation"] == "all_to_all" and row["dtype"] == "float32"]
-    assert {(row["payload_bytes"], row["supported"]) for row in rows} == {
-        (2**16, True),
-        (2**18, False),
-        (2**20, False),
-    }
+    told = run_with(right_but(refused))
+    rows = [row for row in told if (row["operation"], row["dtype"]) == ("all_to_all", "float32")]
+    tried = {(row["payload_bytes"], row["supported"]) for row in rows}
+    assert tried == {(2**16, True), (2**18, False), (2**20, False)}
     can = Capabilities.from_rows(rows)
     asked = [call("all_to_all", (2, 1), payload_bytes=size) for size in (2**16, 2**18 - 1, 2**18)]
     assert [can.supports(one).supported for one in asked] == [True, True, False]
 
 
 @pytest.mark.parametrize("of_cases", [2**12, 2**22])
-def test_payloads_go_up_to_what_the_deployment_or_a_case_has(
-    run_with: Callable[..., Any], of_cases: int
-) -> None:
+def test_payloads_go_up_to_what_the_deployment_or_a_case_has(run_with: RunWith, of_cases: int) -> None:
     """What works with them is no row of capabilities, on which much hangs that Cases do not change."""
-    tables = run_with(lambda _, trials: right(trials), of="", largest_payload_bytes=of_cases)
+    tables = run_with(lambda _, trials: right(trials), table="", largest_payload_bytes=of_cases)
     most = max(row["payload_bytes"] or 0 for row in tables["selftest"])
     assert most == max(of_cases, deployment(2).largest_payload_bytes)
     assert tables["capabilities"] == run_with(lambda _, trials: right(trials))
 
 
-def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(
-    run_with: Callable[..., Any],
-) -> None:
-    def forgetful(_: Path, trials: Sequence[Trial]) -> list[Observed]:
+def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(run_with: RunWith) -> None:
+    def forgetful(trial: Trial) -> Observed | None:
         """As ranks tell it of which the last of the copies is unlike the others."""
-        return [
-            one if not trial.input_tiles else Observed(outputs={p: x + 1 for p, x in one.outputs.items()})
-            for trial, one in zip(trials, right(trials), strict=True)
-        ]
+        [one] = right([trial])
+        other = Observed(outputs={p: x + 1 for p, x in one.outputs.items()})
+        return other if trial.input_tiles else None
 
     with pytest.raises(ValueError, match="rank 0, element 0"):
-        run_with(forgetful)
+        run_with(right_but(forgetful))
 
 
 @pytest.mark.parametrize("chunk", [2**10, 2**14, 2**16])
 def test_a_library_that_is_wrong_at_one_size_of_a_call_stops_everything(
-    run_with: Callable[..., Any], chunk: int
+    run_with: RunWith, chunk: int
 ) -> None:
     """As a reduce_scatter whose chunks of a payload of 256 KiB end up in each other's place, and no other's."""
 
-    def one_size(_: Path, trials: Sequence[Trial]) -> list[Observed]:
-        seen = right(trials)
-        for index, trial in enumerate(trials):
-            kind = trial.job.program.collectives[0].kind
-            if kind is Kind.REDUCE_SCATTER and trial.job.key.endswith("float32, 256KiB"):
-                whole = meaning(trial.job.program, unfolded(trial))
-                seen[index] = observed(
-                    {p: np.roll(x, chunk // 4, axis=1) for p, x in whole.items()}, trial.output_tiles
-                )
-        return seen
+    def one_size(trial: Trial) -> Observed | None:
+        kind = trial.job.program.collectives[0].kind
+        if kind is not Kind.REDUCE_SCATTER or not trial.job.key.endswith("float32, 256KiB"):
+            return None
+        rolled = {p: np.roll(x, chunk // 4, axis=1) for p, x in whole(trial).items()}
+        return observed(rolled, trial.output_tiles)
 
     with pytest.raises(ValueError, match=r"reduce_scatter .*: wrong"):
-        run_with(one_size)
+        run_with(right_but(one_size))
 
 
-def test_a_single_wrong_element_anywhere_in_a_large_payload_stops_everything(
-    run_with: Callable[..., Any],
-) -> None:
-    def once(_: Path, trials: Sequence[Trial]) -> list[Observed]:
-        seen = right(trials)
-        for index, trial in enumerate(trials):
-            if trial.job.key == "all_reduce over 2 of 2 ranks, float32, 1MiB":
-                whole = meaning(trial.job.program, unfolded(trial))
-                whole["y",][1, 200_003] += 1
-                seen[index] = observed(whole, trial.output_tiles)
-        return seen
+def test_a_single_wrong_element_anywhere_in_a_large_payload_stops_everything(run_with: RunWith) -> None:
+    def once(trial: Trial) -> Observed | None:
+        if trial.job.key != "all_reduce over 2 of 2 ranks, float32, 1MiB":
+            return None
+        values = whole(trial)
+        values["y",][1, 200_003] += 1
+        return observed(values, trial.output_tiles)
 
     with pytest.raises(ValueError, match=r"all_reduce .*: rank 1"):
-        run_with(once)
+        run_with(right_but(once))
 
 
 def test_where_ranks_compile_shapes_and_dtypes_are_tried_apart() -> None:
@@ -326,21 +261,19 @@ def test_what_has_no_order_is_no_shift() -> None:
         assert len({(r - source) % world for r, source in enumerate(sources)}) > 1
 
 
-def test_a_library_that_overwrites_its_inputs_computes_wrongly(run_with: Callable[..., Any]) -> None:
+def test_a_library_that_overwrites_its_inputs_computes_wrongly(run_with: RunWith) -> None:
     """Told by a field: no error is raised, and it is no refusal of the library."""
 
-    def overwriting(_: Path, trials: Sequence[Trial]) -> list[Observed]:
-        wrong = {"all_gather over 2 of 2 ranks, float32, 64KiB": "rank 0: input x was overwritten"}
-        return [
-            Observed(outputs={}, overwritten=wrong[trial.job.key]) if trial.job.key in wrong else one
-            for trial, one in zip(trials, right(trials), strict=True)
-        ]
+    def overwriting(trial: Trial) -> Observed | None:
+        if trial.job.key != "all_gather over 2 of 2 ranks, float32, 64KiB":
+            return None
+        return Observed(outputs={}, overwritten="rank 0: input x was overwritten")
 
     with pytest.raises(ValueError, match=r"all_gather .*: input x "):
-        run_with(overwriting)
+        run_with(right_but(overwriting))
 
 
-def test_ranks_that_fail_at_no_primitive_stop_the_selftest(run_with: Callable[..., Any]) -> None:
+def test_ranks_that_fail_at_no_primitive_stop_the_selftest(run_with: RunWith) -> None:
     def late(*_: Any) -> list[Observed]:
         raise LaunchError("ranks 0, 1 of 2 did not join", kind=Failure.NOT_JOINED, ranks=(0, 1))
 

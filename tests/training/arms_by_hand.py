@@ -1,7 +1,10 @@
 """Arms of a model made from strategies by hand, as a training launch runs them."""
 
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
+
+import polars as pl
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
@@ -10,13 +13,18 @@ from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, sites_of
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.evidence.trained import arms_by_model
+from overlayccl_core.gates import training as gate
+from overlayccl_core.gates.verdict import Outcome, Reason
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply
+from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import Training, arm_site, module_name
 from overlayccl_core.training.plan import Arm, StepSettings
 from tests.emit.deployed_modules import case_of_ways, way
@@ -91,6 +99,21 @@ class Arms:
             settings=StepSettings(**given),
             launches=launches,
         )
+
+
+def failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, set[Reason]]:
+    """arm -> why the training gate rejects it, beside developer's or the first one. rows: of one count."""
+    frame = pl.DataFrame([{k: v for k, v in row.items() if k != "stamps"} for row in rows])
+    [arms] = arms_by_model(frame, pl.DataFrame(schema=STAMPS.schema)).values()
+    plain = arms.get("developer", next(iter(arms.values())))
+    trials = {
+        name: gate.Trained(arm=arm, developer=plain, numerics=NumericsClass.REORDERED)
+        for name, arm in arms.items()
+    }
+    return {
+        name: {verdict.reason for verdict in gate.judge(trial) if verdict.outcome is Outcome.FAIL}
+        for name, trial in trials.items()
+    }
 
 
 def _file(problem: str) -> str:

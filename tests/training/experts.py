@@ -6,6 +6,15 @@ from typing import Any
 from overlayccl_core.configuration.models import Model
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
+STAYS = '''
+from overlayccl_core.program.language import Library
+
+def stays(io, p):
+    """A wrong backward of an exchange: nobody gets what others sent."""
+    io.write("d_send", io.read("d_received"))
+
+LIBRARY = Library(developer="stays", hand_bundled="stays", others=())
+'''
 
 
 def experts(**fields: Any) -> Model:

@@ -122,26 +122,37 @@ def programs_of(
 
 
 def worst_error(
-    model: Model, deployment: Deployment, microbatches: int, programs: Mapping[str, Program]
+    model: Model,
+    deployment: Deployment,
+    microbatches: int,
+    programs: Mapping[str, Program],
+    *,
+    early: bool = False,
 ) -> float:
-    """Of a parameter's gradient after one step, in double precision, relative to the unsharded model's."""
+    """Of a gradient or a loss after one step, in double precision, relative to the unsharded model's."""
     cls, ranks, replicas = pieces_of(model), deployment.ranks, model.replicas(deployment.ranks)
     full = {name: value.double() for name, value in cls.full_parameters(model, 1).items()}
-    batches = [cls.batch(model, seed=0, step=0, replica=replica) for replica in range(max(replicas) + 1)]
+    drawn = [cls.batch(model, seed=0, step=0, replica=replica) for replica in range(max(replicas) + 1)]
+    batches = [batch.double() if batch.is_floating_point() else batch for batch in drawn]
     whole = cls(model, full)
     for batch in batches:
         (whole.whole(batch) / len(batches)).backward()
     shares = [cls(model, full, rank, ranks) for rank in range(ranks)]
-    steps = [
-        share.step(cls.split(batches[replica], microbatches), early=False)
-        for share, replica in zip(shares, replicas, strict=True)
-    ]
+    data = [cls.split(batches[replica], microbatches) for replica in replicas]
+    steps = [share.step(mine, early=early) for share, mine in zip(shares, data, strict=True)]
     run_on_all(programs, ranks, lambda rank: steps[rank].segments(), lambda *_: None)
-    return max(
+    errors = [
         relative_error(parameter.grad, share.shard(model, name, whole.parameters[name].grad, rank, ranks))
         for rank, share in enumerate(shares)
         for name, parameter in share.parameters.items()
-    )
+    ]
+    with torch.no_grad():
+        errors += [
+            relative_error(loss, whole.whole(mine[m]))
+            for step, mine in zip(steps, data, strict=True)
+            for m, loss in step.losses.items()
+        ]
+    return max(errors)
 
 
 def _noted(rank: int, value: NDArray[np.float64], made: Callable[[int, NDArray[np.float64]], None]) -> Tensor:

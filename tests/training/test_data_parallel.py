@@ -9,25 +9,33 @@ import pytest
 import torch
 
 from overlayccl_core.configuration import models
-from overlayccl_core.training.arm import unsharded_gradients
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.training.data_parallel import DataParallelStep
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.models.llama import Pieces
 from overlayccl_core.training.segments import StepSegment, Tensor
+from tests.training.in_process import programs_of, worst_error
+from tests.training.test_pipeline_parallel import CHEATS
 
-RANKS, M = 2, 3
-MODEL = models.load("nano-dp").changed(layers=2)
-RANDOM = torch.Generator().manual_seed(1)
-TOKENS = [[torch.randint(MODEL.vocabulary, (1, 9), generator=RANDOM) for _ in range(M)] for _ in range(RANKS)]
+M = 2
+MODEL = models.load("nano-dp").changed(
+    width=16, hidden=32, heads=4, layers=2, sequence=8, batch=4, microbatches=(M,), loss_microbatches=M
+)
+DEPLOYMENT = load("config/deployments/local-2.yaml")
 
 
 class Read(SimpleNamespace):
     """Asks for a gradient."""
 
 
-def run(step: DataParallelStep, means: list[Tensor]) -> tuple[list[Tensor], list[tuple[Any, int]]]:
-    """(gradients as they were read, the last tensor's first; segments in the order in which they ran, each with
-    the number of gradients read by then). `means` are what the module writes."""
+def run(in_stages: bool) -> list[tuple[Any, int]]:
+    """Segments in the order in which they ran, each with the number of gradients read by then: the last tensor's is
+    read first."""
+    pieces = Pieces(MODEL, Pieces.full_parameters(MODEL, seed=0))
+    batch = Pieces.batch(MODEL, seed=0, step=0, replica=0)
+    step = DataParallelStep(pieces, Pieces.split(batch, M), in_stages=in_stages)
+    means = [torch.zeros(value.numel()) for value in pieces.parameters.values()]
     read: list[Tensor] = []
     ran: list[tuple[Any, int]] = []
 
@@ -41,48 +49,34 @@ def run(step: DataParallelStep, means: list[Tensor]) -> tuple[list[Tensor], list
     def module() -> Generator[Any, Any, None]:
         for i in reversed(range(len(means))):
             gradient = yield Read(port=("gradient", i))
-            read.append(gradient.clone())
+            read.append(gradient)
         for i, mean in enumerate(means):
             yield SimpleNamespace(port=("mean", i), value=mean)
 
     shapes = {("mean", i): (mean.numel(),) for i, mean in enumerate(means)}
     site = SiteModule(site="gradients", generator=module(), read=Read, shapes=shapes)
     run_step([site], [noted(segment) for segment in step.segments()])
-    return read[::-1], ran
+    return ran
 
 
 @pytest.mark.parametrize("in_stages", [False, True])
-def test_gradients_are_each_ranks_own_and_means_become_those_of_the_parameters(in_stages: bool) -> None:
-    full = Pieces.full_parameters(MODEL, seed=0)
-    means = [torch.full((value.numel(),), float(i)) for i, value in enumerate(full.values())]
-    own = []
-    for tokens in TOKENS:
-        step = DataParallelStep(Pieces(MODEL, full), tokens, in_stages=in_stages)
-        read, _ = run(step, means)
-        own.append(read)
-        expected = unsharded_gradients(MODEL, tokens, seed=0)
-        for gradient, want in zip(read, expected.values(), strict=True):
-            torch.testing.assert_close(gradient, want.flatten())
-        for i, parameter in enumerate(step.pieces.parameters.values()):
-            assert parameter.grad.equal(torch.full_like(parameter, float(i)))
-        with torch.no_grad():
-            losses = [float(step.pieces.whole(one)) for one in tokens]
-        assert [step.losses[m] for m in range(M)] == pytest.approx(losses, rel=1e-5)
-    everywhere = unsharded_gradients(MODEL, [one for tokens in TOKENS for one in tokens], seed=0)
-    for mine, theirs, want in zip(*own, everywhere.values(), strict=True):
-        torch.testing.assert_close((mine + theirs) / RANKS, want.flatten())
+def test_gradients_and_losses_are_those_of_the_unsharded_model_and_a_mean_that_is_forgotten_is_seen(
+    in_stages: bool,
+) -> None:
+    programs = programs_of(MODEL, DEPLOYMENT, M, {})
+    assert worst_error(MODEL, DEPLOYMENT, M, programs, early=in_stages) < 1e-7
+    programs["gradients"] = trace_source(CHEATS, "keeps_its_own", programs["gradients"].problem)
+    assert worst_error(MODEL, DEPLOYMENT, M, programs, early=in_stages) > 1e-2
 
 
 def test_in_stages_a_gradient_is_read_before_the_backward_of_the_blocks_in_front_of_it() -> None:
-    full = Pieces.full_parameters(MODEL, seed=0)
-    names = list(full)
-    means = [torch.zeros(value.numel()) for value in full.values()]
-    _, ran = run(DataParallelStep(Pieces(MODEL, full), TOKENS[0], in_stages=True), means)
-    read_before = {name: count for name, count in ran if name[0] == "backward"}
+    names = list(Pieces.full_parameters(MODEL, seed=0))
+    read_before = {name: count for name, count in run(in_stages=True) if name[0] == "backward"}
     behind = {
         stage: sum(name in ("norm", "head") or name.startswith(blocks) for name in names)
         for stage, blocks in {2: (), 1: ("blocks.1.",), 0: ("blocks.1.", "blocks.0.")}.items()
     }
     assert read_before == {("backward", stage): count for stage, count in behind.items()}
-    _, ran = run(DataParallelStep(Pieces(MODEL, full), TOKENS[0], in_stages=False), means)
-    assert [name for name, count in ran if not count][:M] == [("microbatch", m) for m in range(M)]
+    assert [name for name, count in run(in_stages=False) if not count][:M] == [
+        ("microbatch", m) for m in range(M)
+    ]

@@ -119,9 +119,7 @@ def foreign() -> Iterator[torch.library.Library]:
     library._destroy()
 
 
-def test_an_unknown_kernel_fails_the_count_with_its_name_and_the_mend(
-    foreign: torch.library.Library,
-) -> None:
+def test_an_unknown_kernel_fails_the_count_with_its_name_and_the_mend(foreign: torch.library.Library) -> None:
     x = torch.ones(3, 3)
     with pytest.raises(UnknownKernel, match=r"\.secret .*_flop_formula"):
         inspect(lambda: torch.ops.some_lab.secret(x @ x))

@@ -3,21 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.launching.launch import Failure, Launch, LaunchError
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.left_behind import left_behind
-from overlayccl_core.training.plan import Arm, RankRecord, TrainingPlan, write_records
 from tests.timing.batches import silent
-from tests.training.test_failed_arms import TRAINING
-from tests.training.test_rows import SEEN
+from tests.training.test_failed_arms import TRAINING, Ranks
 
 Launches = Sequence[Sequence[float]]
 NOISE = (1.0, 1.08, 0.95)
@@ -92,33 +86,6 @@ def test_steps_without_communication_make_nobody_leave() -> None:
     assert left_behind(rows(arms, purpose=Purpose.QUIET)) == set()
 
 
-class Ranks:
-    """Stands for a backend: developer's steps take 900 ns, all others' 9; in launch 2, `crashing` does."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, crashing: Sequence[str] = ()) -> None:
-        self.crashing = crashing
-        self.launched: list[tuple[int, tuple[str, ...]]] = []
-        backend = SimpleNamespace(train=self.train, oversubscribed=lambda _where: True)
-        monkeypatch.setattr(launches, "backend_of", lambda _where: backend)
-
-    def train(self, where: Deployment, started: Launch, watch: Any) -> float:
-        plan = TrainingPlan.read(started.folder)
-        self.launched.append((plan.launch, tuple(started.names)))
-        if plan.launch == 2 and (culprit := next((x for x in started.names if x in self.crashing), None)):
-            raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=culprit)
-        for rank in range(plan.ranks):
-            records = [self.record(index, arm, plan.launch) for index, arm in enumerate(plan.arms)]
-            write_records(started.folder, rank, records)
-        return 0.0
-
-    def record(self, index: int, arm: Arm, launch: int) -> RankRecord:
-        ends = (900 if arm.name == "developer" else 9,) * 4
-        return RankRecord(
-            arm=index, purpose=Purpose.TIMED, seed=launch, cold=1, starts_ns=(0,) * 4, ends_ns=ends,
-            losses=(1.0,) * 4, inspection=None if launch else SEEN,
-        )  # fmt: skip
-
-
 FOUR = replace(TRAINING, launches=4)
 THREE = ("developer, M=2", "finalist_1, M=2", "finalist_2, M=2")
 
@@ -129,7 +96,7 @@ THREE = ("developer, M=2", "finalist_1, M=2", "finalist_2, M=2")
 def test_the_first_two_launches_have_all_arms_and_the_others_those_that_are_close(
     training: Training, later: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranks = Ranks(monkeypatch)
+    ranks = Ranks(monkeypatch, ns={"developer": 900})
     found = train(training, tmp_path / ".partial", "train-nano", "", silent)
     assert ranks.launched == [(0, THREE), (1, THREE), (2, later), (3, later)]
     developers = [row["launch"] for row in found if row["arm"] == "developer"]
@@ -142,7 +109,7 @@ def test_the_first_two_launches_have_all_arms_and_the_others_those_that_are_clos
 def test_where_what_is_close_fails_those_that_were_left_behind_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranks = Ranks(monkeypatch, crashing=THREE[1:])
+    ranks = Ranks(monkeypatch, *THREE[1:], number=2, ns={"developer": 900})
     found = train(replace(FOUR, narrows=True), tmp_path / ".partial", "train-nano", "", silent)
     assert ranks.launched[-2:] == [(2, THREE[:1]), (3, THREE[:1])]
     assert [row["launch"] for row in found if row["arm"] == "developer"] == [0, 1, 2, 3]

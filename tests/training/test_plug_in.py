@@ -1,15 +1,10 @@
 """A second model, of another shape, is two files in a folder of its own: nothing of the package is edited."""
 
 import re
-import threading
-from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import torch
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.cases import case_of, cases_of_model
@@ -17,13 +12,13 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model, sites_of
 from overlayccl_core.digest import closure
 from overlayccl_core.program.problem import Direction
-from overlayccl_core.training.arm import unsharded_gradients
-from overlayccl_core.training.driver import SiteModule, run_step
-from overlayccl_core.training.pieces import Pieces, pieces_of
-from tests.training.experts import PLUGINS, experts
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.training.pieces import pieces_of
+from tests.training.experts import PLUGINS, STAYS, experts
+from tests.training.in_process import programs_of, worst_error
 
 RANKS = 2
-PATIENCE_S = 300
+DEPLOYMENT = load("config/deployments/local-2.yaml")
 NAMES = re.compile(r"llama|(?<!aten\.)\bembedding|half.a.layer|half.of.a.(layer|block)", re.IGNORECASE)
 
 MODELS = ("training/models/llama.py", *(f"workloads/{name}.py" for name in ("llama", "megatron", "olmoe")))
@@ -61,16 +56,15 @@ def test_its_fields_are_its_own_and_travel_as_json() -> None:
 
 
 def test_its_sites_become_cases_in_both_directions() -> None:
-    deployment = load("config/deployments/local-2.yaml")
-    cases = cases_of_model(experts(), deployment, 2)
+    cases = cases_of_model(experts(), DEPLOYMENT, 2)
     directions = {site.name: site.direction for site in sites_of(experts(), 2, RANKS)}
     assert {case.id for case in cases.values()} == {"uniform_a2a/n2-96B-f32", "grad_ar/n2-t1-64B-f32"}
     assert directions["combine_1_backward"] is Direction.BACKWARD
     assert directions["combine_1_forward"] is Direction.FORWARD
     with pytest.raises(ValueError, match=r"experts must be .*ranks"):
-        cases_of_model(experts(experts=3), deployment, 2)
+        cases_of_model(experts(experts=3), DEPLOYMENT, 2)
     sizes = {"model": "experts", "experts": 2, "width": 4, "hidden": 8}
-    assert case_of("grad_ar", sizes, deployment)["sizes"] == (16, 64, 64)
+    assert case_of("grad_ar", sizes, DEPLOYMENT)["sizes"] == (16, 64, 64)
 
 
 def test_a_site_of_a_backward_that_is_not_there_or_with_the_name_of_another_is_refused(
@@ -80,7 +74,7 @@ def test_a_site_of_a_backward_that_is_not_there_or_with_the_name_of_another_is_r
     *_, gradients = sites_of(model, 2, RANKS)
     monkeypatch.setattr(type(model), "sites", lambda *_: (replace(gradients, direction=Direction.BACKWARD),))
     with pytest.raises(ValueError, match=r"gradients: .*no backward"):
-        cases_of_model(model, load("config/deployments/local-2.yaml"), 2)
+        cases_of_model(model, DEPLOYMENT, 2)
     monkeypatch.setattr(type(model), "sites", lambda *_: (gradients, gradients))
     with pytest.raises(ValueError, match=r"two sites .*'gradients'"):
         sites_of(model, 2, RANKS)
@@ -91,96 +85,16 @@ def test_both_files_count_in_the_code_of_the_rule_train() -> None:
     assert {PLUGINS / file for file in files} <= set(closure("train", *files))
 
 
-class Read(SimpleNamespace):
-    """Asks for a port."""
-
-
-class Exchange:
-    """What a library of two threads does at the sites of the model; all ranks come to a site in the same order."""
-
-    def __init__(self, *, lazy: str = "") -> None:
-        self.meeting = threading.Barrier(RANKS, timeout=PATIENCE_S)
-        self.given: dict[int, Any] = {}
-        self.lazy = lazy  # sites whose names end so pass on what they read
-
-    def modules(self, rank: int, model: Model, microbatches: int) -> Iterator[SiteModule]:
-        for site in sites_of(model, microbatches, RANKS):
-            if site.problem == "grad_ar":
-                ports, shape = (("gradient", 0), ("mean", 0)), (model.parameter_sizes()[0][1][0] ** 2,)
-            else:
-                d = "d_" if site.direction is Direction.BACKWARD else ""
-                ports = ((f"{d}send",), (f"{d}received",))[:: -1 if d else 1]
-                shape = (RANKS * site.entry["chunk"], site.entry["width"])
-            lazy = bool(self.lazy) and site.name.endswith(self.lazy)
-            yield SiteModule(
-                site=site.name,
-                generator=self._module(rank, *ports, mean=site.problem == "grad_ar", lazy=lazy),
-                read=Read,
-                shapes={ports[1]: shape},
-            )
-
-    def _module(self, rank: int, come: Any, go: Any, *, mean: bool, lazy: bool) -> Generator[Any, Any, None]:
-        self.given[rank] = yield Read(port=come)
-        self.meeting.wait()
-        if mean:
-            value = sum(self.given.values()) / RANKS
-        else:
-            value = torch.cat([self.given[r].view(RANKS, -1)[rank] for r in range(RANKS)])
-        value = self.given[rank].clone() if lazy else value
-        self.meeting.wait()
-        yield SimpleNamespace(port=go, value=value)
-
-
-def trained(model: Model, exchange: Exchange, data: Sequence[Sequence[Any]]) -> list[Pieces[Any]]:
-    """[rank]: what a rank has after the backward of one step, run in a thread of its own."""
-    cls = pieces_of(model)
-    shares = [cls(model, cls.full_parameters(model, 1), rank, RANKS) for rank in range(RANKS)]
-    steps = [share.step(data[rank], early=False) for rank, share in enumerate(shares)]
-    failed: list[BaseException] = []
-
-    def run(rank: int) -> None:
-        try:
-            run_step(list(exchange.modules(rank, model, len(data[rank]))), steps[rank].segments())
-        except BaseException as error:
-            failed.append(error)
-            exchange.meeting.abort()
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(RANKS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-    with torch.no_grad():
-        whole = cls(model, cls.full_parameters(model, 1))
-        for rank, step in enumerate(steps):
-            for m, loss in step.losses.items():
-                assert loss == pytest.approx(float(whole.whole(data[rank][m])), rel=1e-5)
-    return shares
-
-
-def worst_error(model: Model, shares: Sequence[Pieces[Any]], batches: Sequence[Any]) -> float:
-    """Of a gradient against the unsharded model's. batches: one a replica."""
-    expected = unsharded_gradients(model, batches, seed=1)
-    return max(
-        float((p.grad - want).norm() / want.norm())
-        for rank, share in enumerate(shares)
-        for name, p in share.parameters.items()
-        for want in [share.shard(model, name, expected[name], rank, RANKS)]
-    )
-
-
 @pytest.mark.parametrize("microbatches", [1, 2, 3])
 def test_its_step_has_the_gradients_of_the_unsharded_model_however_its_batch_is_split(
     microbatches: int,
 ) -> None:
     model = experts(microbatches=[microbatches], loss_microbatches=microbatches)
-    cls = pieces_of(model)
-    batches = [cls.batch(model, seed=0, step=0, replica=rank) for rank in range(RANKS)]
-    data = [cls.split(batch, microbatches) for batch in batches]
-    assert worst_error(model, trained(model, Exchange(), data), batches) < 1e-5
-    assert worst_error(model, trained(model, Exchange(lazy="backward"), data), batches) > 0.1
+    programs = programs_of(model, DEPLOYMENT, microbatches, {})
+    assert worst_error(model, DEPLOYMENT, microbatches, programs) < 1e-7
+    for site in [name for name in programs if name.endswith("backward")]:
+        programs[site] = trace_source(STAYS, "stays", programs[site].problem)
+    assert worst_error(model, DEPLOYMENT, microbatches, programs) > 0.1
 
 
 def test_a_workload_without_pieces_is_named_with_those_that_have_some(tmp_path: Path) -> None:

@@ -38,21 +38,21 @@ SEEN = Inspection(
 )
 
 
+TRAINING = Training(
+    model=models.load("nano"), arms=ARMS, sources={"modules/a.py": "x"}, deployment=HERE, fingerprint="here",
+    settings=SETTINGS, launches=2,
+)  # fmt: skip
+
+
 def plan(launch: int = 0) -> TrainingPlan:
     return TrainingPlan(launch=launch, ranks=2, model=models.load("nano"), settings=SETTINGS, arms=ARMS)
 
 
 def record(arm: int, starts: list[int], ends: list[int], losses: list[float], **fields: Any) -> RankRecord:
     return RankRecord(
-        arm=arm,
-        purpose=Purpose.TIMED,
-        seed=0,
-        cold=1,
-        starts_ns=tuple(starts),
-        ends_ns=tuple(ends),
-        losses=tuple(losses),
-        **fields,
-    )
+        arm=arm, purpose=Purpose.TIMED, seed=0, cold=1, starts_ns=tuple(starts), ends_ns=tuple(ends),
+        losses=tuple(losses), **fields,
+    )  # fmt: skip
 
 
 def test_a_step_lasts_from_the_last_rank_s_start_to_the_last_rank_s_end() -> None:
@@ -78,12 +78,7 @@ def test_figures_are_of_the_rank_with_most_and_matrix_products_of_every_rank() -
         return made
 
     other = replace(
-        SEEN,
-        matmuls=9,
-        matmul_digest="e",
-        collectives=4,
-        peak_memory_bytes=30,
-        gradient_rel_error=math.inf,
+        SEEN, matmuls=9, matmul_digest="e", collectives=4, peak_memory_bytes=30, gradient_rel_error=math.inf
     )
     told = row(SEEN, other, losses=([], [4.0]))
     assert (told["matmuls"], told["collectives"], told["peak_memory_bytes"]) == (9, 4, 30)
@@ -117,16 +112,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
         self.kept.keep(self.kept.work(number, self.kept.next_attempt(number)), rows)
 
     monkeypatch.setattr(launches._Batch, "_launch", one)
-    training = Training(
-        model=models.load("nano"),
-        arms=ARMS,
-        sources={},
-        deployment=HERE,
-        fingerprint="here",
-        settings=SETTINGS,
-        launches=2,
-    )
-    return train(training, tmp_path, "train-test", "", lambda _text: None)
+    return train(TRAINING, tmp_path, "train-test", "", lambda _text: None)
 
 
 def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_kept(
@@ -155,10 +141,7 @@ def test_what_the_first_launch_counted_holds_for_all_rows_of_an_arm(
 
 
 def test_the_key_of_kept_launches_knows_what_decides_their_meaning() -> None:
-    one = Training(
-        model=models.load("nano"), arms=ARMS, sources={"modules/a.py": "x"}, deployment=HERE,
-        fingerprint="here", settings=SETTINGS, launches=2,
-    )  # fmt: skip
+    one = TRAINING
     others = [
         replace(one, sources={"modules/a.py": "y"}),
         replace(one, arms=ARMS[:1]),
@@ -175,9 +158,6 @@ def test_launches_of_another_text_in_the_same_folder_are_not_taken_up(tmp_path: 
     for text in ("x", "x", "y"):
         (tmp_path / "a.txt").write_text(text * 6000)
         corpus.read.cache_clear()  # as in a process of its own
-        training = Training(
-            model=models.load("nano").changed(corpus=str(tmp_path)), arms=ARMS, sources={}, deployment=HERE,
-            fingerprint="here", settings=SETTINGS, launches=2,
-        )  # fmt: skip
-        keys.append(training.key("code"))
+        model = models.load("nano").changed(corpus=str(tmp_path))
+        keys.append(replace(TRAINING, model=model).key("code"))
     assert keys[0] == keys[1] != keys[2]

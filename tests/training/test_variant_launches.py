@@ -2,20 +2,15 @@
 
 from typing import Any
 
-import polars as pl
 import pytest
 
 from overlayccl_core.configuration import models
-from overlayccl_core.evidence.trained import arms_by_model
-from overlayccl_core.gates import training as gate
-from overlayccl_core.gates.verdict import Outcome, Reason
-from overlayccl_core.program.numerics import NumericsClass
-from overlayccl_core.tables.steps import STAMPS
+from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.plan import Arm
 from tests.timing.batches import silent
-from tests.training.arms_by_hand import Arms
+from tests.training.arms_by_hand import Arms, failures
 
 pytestmark = pytest.mark.ranks
 M, LAYERS = 2, 3
@@ -51,13 +46,8 @@ def sharded(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[
     arms = Arms(MODEL, CHEATS)
     for name in ("prefetched", "gathered_once", "merged_under_256_mib"):
         arms.add(name, scatter=name, gradients="one_by_one", regather=name, gather=name)
-    arms.add(
-        "one_by_one",
-        scatter="gathered_once",
-        gradients="one_by_one",
-        regather="one_by_one",
-        gather="one_by_one",
-    )
+    plain = "one_by_one"
+    arms.add(plain, scatter="gathered_once", gradients=plain, regather=plain, gather=plain)
     arms.arms += [Arm(name=name, microbatches=M) for name in ("fsdp", "fsdp_last_kept")]
     arms.add_deployed(fsdp_prefetch="prefetched", grad_ar="one_by_one")
     arms.add(
@@ -95,9 +85,8 @@ def test_what_is_gathered_counts_as_memory_while_it_is_held(sharded: list[dict[s
     parameters = pieces_of(MODEL).full_parameters(MODEL, seed=0)
     whole = parameters["blocks.0"].nbytes
     assert held["gathered_once"] - held["one_by_one"] >= whole
-    assert (
-        min(held.values()) > sum(one.nbytes for one in parameters.values()) // 2
-    )  # its shards, and gradients
+    shards = sum(one.nbytes for one in parameters.values()) // 2
+    assert min(held.values()) > shards  # and gradients
     assert held["deployed"] == pytest.approx(held["prefetched"], rel=0.2)
     assert held["fsdp"] > 2 * whole  # torch's own lets go, too
 
@@ -127,11 +116,6 @@ def test_the_training_gate_rejects_what_both_variants_do_wrongly(
     sharded: list[dict[str, Any]], parallel: list[dict[str, Any]]
 ) -> None:
     for rows in (sharded, parallel):
-        frame = pl.DataFrame([{k: v for k, v in row.items() if k != "stamps"} for row in rows])
-        [arms] = arms_by_model(frame, pl.DataFrame(schema=STAMPS.schema)).values()
-        plain = next(iter(arms.values()))
-        for name, arm in arms.items():
-            trial = gate.Trained(arm=arm, developer=plain, numerics=NumericsClass.REORDERED)
-            failed = {v.reason for v in gate.judge(trial) if v.outcome is Outcome.FAIL}
+        for name, failed in failures(rows).items():
             wrong = {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES} if name == "wrong" else set()
             assert failed == wrong, name

@@ -64,6 +64,9 @@ class Sources:
         self._packages = [root / PACKAGE, *more]
         self._outermost = {root, *more}
         self._files: dict[Path, _File] = {}
+        # Thousands of imports name the same few hundred modules.
+        self._modules = cache(self._modules_named)
+        self._inits = cache(self._init_of)
 
     def digest(self, stage: str, *plugins: str) -> str:
         """Return 16 hexadecimal digits for the code of `stages/<stage>.py` with some plug-ins.
@@ -128,10 +131,13 @@ class Sources:
             for folder in place.parents:
                 if folder in self._outermost:
                     break
-                if (folder / "__init__.py").is_file():
-                    yield folder / "__init__.py"
+                yield from self._inits(folder)
 
-    def _modules(self, name: str) -> list[Path]:
+    @staticmethod
+    def _init_of(folder: Path) -> list[Path]:
+        return [file for file in [folder / "__init__.py"] if file.is_file()]
+
+    def _modules_named(self, name: str) -> list[Path]:
         first, *rest = name.split(".")
         homes = self._packages if first == PACKAGE else [self._root / first]
         bases = [home.joinpath(*rest) for home in homes]

@@ -6,8 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -85,19 +88,23 @@ def one_message(done: subprocess.CompletedProcess[str], code: int) -> str:
 
 def fitted(root: Path) -> None:
     """What a run leaves behind, from timings of a known theta."""
-    deployment = load(root / "config/deployments/local.yaml")
-    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
-    probes += mixed_probes(deployment, seed=2, count=8, role=Role.HELD_OUT)
-    rows = [{"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=4)} for p in probes]
     folder = root / "results" / "local"
     folder.mkdir(parents=True)
-    frame = write(PROBES, rows, folder / "probes.parquet")
-    tables = fit.run(read(root / "config/config.yaml"), frame, progress=lambda _: None)
-    write(THETA, tables["theta"], folder / "theta.parquet")
-    write(FIDELITY, tables["fidelity"], folder / "fidelity.parquet")
+    for table in (PROBES, THETA, FIDELITY):
+        write(table, _fitted()[table.name], folder / f"{table.name}.parquet")
     command = ("--settings", read(root / "config/config.yaml").part("probe"))
     now = datetime(2026, 1, 2, tzinfo=UTC)
     write_sidecar(folder / "probes.parquet", inputs=(), command=command, started=now, ended=now)
+
+
+@cache
+def _fitted() -> Mapping[str, Any]:
+    deployment = load(REPOSITORY / "config/deployments/local.yaml")
+    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
+    probes += mixed_probes(deployment, seed=2, count=8, role=Role.HELD_OUT)
+    rows = [{"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=4)} for p in probes]
+    settings = read(REPOSITORY / "config/config.yaml")
+    return {"probes": rows, **fit.run(settings, pl.DataFrame(rows), progress=lambda _: None)}
 
 
 def test_prove_says_yes_with_exit_code_0(root: Path) -> None:

@@ -1,5 +1,6 @@
 """Changes, and the rules that may run after each: what test_reruns.py asks the real DAG for."""
 
+import re
 from dataclasses import dataclass, field
 
 PROBLEMS = ("grad_ar", "tp_mlp", "uniform_a2a")
@@ -20,13 +21,24 @@ TREE = "results/local"
 STEPS = [f"{TREE}/train/{model}/steps.parquet" for model in MODELS]
 HAVE_SETTINGS = RULES - {"selftest"}
 
-OTHERS: dict[str, dict[str, object]] = {  # in what it is another machine (plans.py)
-    "another version of torch is installed": {"torch": "9.9.9"},
-    "another kernel": {"kernel": "9.9"},
-    "another allocator": {"environment": {"LD_PRELOAD": "libjemalloc.so"}},
-    "the library's interface": {"environment": {"GLOO_SOCKET_IFNAME": "eth0"}},
+# Each part of a machine's fingerprint is in tests/launching/test_fingerprint.py
+OTHER: dict[str, object] = {
+    "torch": "9.9.9",
+    "kernel": "9.9",
+    "environment": {"LD_PRELOAD": "libjemalloc.so", "GLOO_SOCKET_IFNAME": "eth0"},
 }
-PLACES = {"CUDA_HOME": "/opt/cuda", "TORCH_HOME": "/opt/torch", "MKL_ROOT": "/opt/mkl", "NCCL_DEBUG": "INFO"}
+SAME: dict[str, object] = {  # names, places of files, what is logged, and threads, which ranks have one of
+    "host": "elsewhere",
+    "environment": {
+        "CUDA_HOME": "/opt/cuda",
+        "TORCH_HOME": "/opt/torch",
+        "MKL_ROOT": "/opt/mkl",
+        "NCCL_DEBUG": "INFO",
+        "OMP_NUM_THREADS": "2",
+        "MKL_NUM_THREADS": "2",
+        "ANYTHING_ELSE": "1",
+    },
+}
 
 
 Plan = dict[str, list[str]]  # rule -> its Problems, or its models, or an empty text
@@ -50,6 +62,20 @@ class Row:
         None  # what may run there, where no model is trained; None: the same without that
     )
 
+    @property
+    def of_code(self) -> bool:
+        """Whether the package's code is all that changes."""
+        others = self.config or self.gone or self.machine
+        return not others and all(path.startswith(f"{CORE}/") for path in self.edits)
+
+
+def narrowed(text: str) -> str:
+    """The configuration with three Problems and two models: what holds for them holds for all."""
+    text, problems = re.subn(r"problems:\s+\[[^]]*\]", f"problems: [{', '.join(PROBLEMS)}]", text, count=1)
+    text, models = re.subn(r"\nmodels: \[[^]]*\]", f"\nmodels: [{', '.join(MODELS)}]", text, count=1)
+    assert problems == models == 1
+    return text
+
 
 def appended(path: str, text: str = "\nADDED = 1\n") -> dict[str, tuple[str, str]]:
     """An edit that adds a statement."""
@@ -63,9 +89,6 @@ def new_column(table: str, before: str) -> dict[str, tuple[str, str]]:
 
 
 ROWS = [
-    Row("nothing changed", set()),
-    Row("another name of the host", set(), machine={"host": "elsewhere"}),
-    Row("places of files, and what is logged", set(), machine={"environment": PLACES}),
     Row("a feature of the cost model", MODEL, appended(f"{CORE}/costmodel/features.py")),
     Row(
         "one Problem's file",
@@ -222,17 +245,9 @@ ROWS = [
         set(),
         config={"problems": "uniform_a2a,tp_mlp,grad_ar", "models": "nano-dp,nano"},
     ),
-    *(Row(f"{name}: what was measured stays", set(), machine=machine) for name, machine in OTHERS.items()),
-    *(
-        Row(f"{name}: measured again", MEASURED, machine=machine, config={"machine": "here"})
-        for name, machine in OTHERS.items()
-    ),
-    Row("measured again, where it was measured", set(), config={"machine": "here"}),
-    Row(
-        "threads, which ranks have one of",
-        set(),
-        machine={"environment": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "ANYTHING_ELSE": "1"}},
-    ),
+    Row("another machine: what was measured stays", set(), machine=OTHER),
+    Row("another machine: measured again", MEASURED, machine=OTHER, config={"machine": "here"}),
+    Row("measured again, where it was measured", set(), machine=SAME, config={"machine": "here"}),
     Row("a command of people", set(), appended(f"{CORE}/cli/render.py")),
     Row("a figure of the report", {"report"}, appended(f"{CORE}/report/charts.py")),
     Row("the page's look", {"report"}, appended(f"{CORE}/report/style.css", "\nb { color: red }\n")),
@@ -322,7 +337,6 @@ WEIGHED = {"weigh_probes", "probing_page"}
 CHOSEN = {"ask_probes", "time_probes", *WEIGHED}
 OF_TARGETS = {  # where a search asks a language model
     "probing": [
-        Row("nothing changed", set()),
         Row(
             "the memory that Programs are held to",
             CHOSEN,
@@ -335,7 +349,6 @@ OF_TARGETS = {  # where a search asks a language model
         Row("calls that are gone", CHOSEN, gone=(f"{TREE}/probing/command/probe_calls.parquet",)),
     ],
     "longrun": [
-        Row("nothing changed", set()),
         Row("steps", {"longtrain", "losses"}, {CONFIG: ("steps: 2500", "steps: 2501")}),
         Row("how losses are judged", {"losses"}, appended(f"{CORE}/stages/losses.py")),
         Row(
@@ -347,7 +360,6 @@ OF_TARGETS = {  # where a search asks a language model
         Row("names in another order", set(), config={"problems": "uniform_a2a,tp_mlp,grad_ar"}),
     ],
     "ablations": [
-        Row("nothing changed", set()),
         Row(
             "what all begin with",
             {"ablation_search", "ablation", "ablation_page"},

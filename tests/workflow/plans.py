@@ -6,12 +6,13 @@ Run inside a copy of the repository. {"base": {key: value}, "target": name, "ste
 out is not known before. What a step changes is undone after it:
 
 {"edits": {path: text}, "config": {key: value}, "gone": [path], "machine": {"host": name,
-"kernel": name, "torch": version, "environment": {name: value}}}
+"kernel": name, "torch": version, "environment": {name: value}}, "by_code": whether no plan is made (`by_code`)}
 """
 
 import asyncio
 import os
 import platform
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -19,13 +20,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from overlayccl_core.digest import Sources
 from workflow_scripts import dag
 
 
-def finish(base: dict[str, Any] | None = None, target: str = "all") -> dict[str, list[str]]:
+def finish(base: dict[str, Any] | None = None, target: str = "all") -> Any:
     """Make the tree look as if a target had been run as `base` says: every output is there and recorded.
 
-    Gives its jobs as a plan.
+    Gives the workflow.
     """
     jobs = [job for job in dag.planned(base or {}, target).dag.jobs if job.shellcmd]
     for job in jobs:
@@ -37,7 +39,7 @@ def finish(base: dict[str, Any] | None = None, target: str = "all") -> dict[str,
         flow = dag.planned(base or {}, target)
     for job in flow.dag.jobs:
         asyncio.run(flow.persistence.finished(job))
-    return _subjects(jobs)
+    return flow
 
 
 def plan(config: dict[str, Any], target: str = "all") -> dict[str, list[str]]:
@@ -45,6 +47,24 @@ def plan(config: dict[str, Any], target: str = "all") -> dict[str, list[str]]:
     flow = dag.planned(config, target).dag
     # bool(reason) is False once a job is finished
     return _subjects(job for job in flow.jobs if job.shellcmd and str(flow.reason(job)))
+
+
+def by_code(flow: Any) -> dict[str, list[str]]:
+    """The jobs of a finished workflow whose code is another by now, and all behind them.
+
+    As Snakemake plans it after an edit of the package that changes nothing else, in a fraction of the time.
+    """
+    sources, pipeline = Sources(), flow.globals["PIPELINE"]
+
+    def code_now(job: Any) -> str:
+        rule = shlex.split(job.params.command)[0]  # two rules search
+        names = {name: job.wildcards_dict.get(name) for name in ("problem", "model", "search")}
+        return sources.digest(rule, *pipeline.plugins(rule, **names))
+
+    found = [job for job in flow.dag.jobs if job.shellcmd and code_now(job) != job.params.code]
+    for job in found:  # grows
+        found += [one for one in flow.dag.depending[job] if one.shellcmd and one not in found]
+    return _subjects(found)
 
 
 def _subjects(jobs: Iterable[Any]) -> dict[str, list[str]]:
@@ -79,7 +99,8 @@ def plans(request: dict[str, Any]) -> Iterator[dict[str, list[str]]]:
     """All jobs, then one for each step."""
     base, target = request.get("base", {}), request.get("target", "all")
     with mock.patch("workflow_scripts.pipeline.check_backend"):  # nothing starts: ranks need no library
-        yield finish(base, target)
+        flow = finish(base, target)
+        yield _subjects(job for job in flow.dag.jobs if job.shellcmd)
     for step in request["steps"]:
         before = {path: Path(path).read_text() for path in step["edits"]}
         for path, text in step["edits"].items():
@@ -87,7 +108,7 @@ def plans(request: dict[str, Any]) -> Iterator[dict[str, list[str]]]:
         for path in step["gone"]:
             Path(path).rename(f"{path}.gone")
         with on(step["machine"]):
-            planned = plan(base | step["config"], target)
+            planned = by_code(flow) if step["by_code"] else plan(base | step["config"], target)
         for path in step["gone"]:
             Path(f"{path}.gone").rename(path)
         for path, text in before.items():

@@ -5,7 +5,6 @@ leaves that out where the table comes out equal. What does run is in test_early_
 """
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,10 +14,8 @@ from overlayccl_core.rule import ALL, rules
 from tests.workflow.changes import (
     ASKED,
     BASES,
-    CLUSTER,
     CONFIG,
     EVERYWHERE,
-    MODELS,
     OF_ASKED,
     OF_CLUSTER,
     OF_TARGETS,
@@ -27,50 +24,46 @@ from tests.workflow.changes import (
     ROWS,
     Plan,
     Row,
+    narrowed,
 )
 from tests.workflow.repository import ROOT, copy_to, python
 
 
-def narrowed(text: str) -> str:
-    """The configuration with three Problems and two models: what holds for them holds for all."""
-    text, problems = re.subn(r"problems:\s+\[[^]]*\]", f"problems: [{', '.join(PROBLEMS)}]", text, count=1)
-    text, models = re.subn(r"\nmodels: \[[^]]*\]", f"\nmodels: [{', '.join(MODELS)}]", text, count=1)
-    assert problems == models == 1
+def edited(path: str, changes: Sequence[tuple[str, str]]) -> str:
+    """A file's text after changes; an empty first half appends."""
+    text = (ROOT / path).read_text()
+    text = narrowed(text) if path == CONFIG else text
+    for old, new in changes:
+        assert old in text, f"{path} has no {old!r}"
+        text = text.replace(old, new, 1) if old else text + new
     return text
 
 
-def edited(path: str, change: tuple[str, str]) -> str:
-    """A file's text after a change; an empty first half appends."""
-    text = (ROOT / path).read_text()
-    text = narrowed(text) if path == CONFIG else text
-    old, new = change
-    if not old:
-        return text + new
-    assert text.count(old) >= 1, f"{path} has no {old!r}"
-    return text.replace(old, new, 1)
+def step(*rows: Row, by_code: bool = False) -> dict[str, object]:
+    """What is asked of plans.py for the changes of some rows at once."""
+    changes: dict[str, list[tuple[str, str]]] = {}
+    for path, change in (one for row in rows for one in row.edits.items()):
+        changes.setdefault(path, []).append(change)
+    return {
+        "edits": {path: edited(path, of_path) for path, of_path in changes.items()},
+        "config": {key: value for row in rows for key, value in row.config.items()},
+        "gone": [path for row in rows for path in row.gone],
+        "machine": {key: value for row in rows for key, value in row.machine.items()},
+        "by_code": by_code,
+    }
 
 
 def planned(
-    folder: Path, base: dict[str, object], rows: Sequence[Row], target: str = "all"
-) -> tuple[Plan, dict[str, Plan]]:
-    """All jobs of a target, and by row those that it plans, after a run as `base` says."""
+    folder: Path, base: dict[str, object], steps: Sequence[dict[str, object]], target: str = "all"
+) -> list[Plan]:
+    """All jobs of a target, then those that it plans in each step, after a run as `base` says."""
     root = copy_to(folder)
     (root / CONFIG).write_text(narrowed((root / CONFIG).read_text()))
-    steps = [
-        {
-            "edits": {path: edited(path, change) for path, change in row.edits.items()},
-            "config": row.config,
-            "gone": list(row.gone),
-            "machine": row.machine,
-        }
-        for row in rows
-    ]
-    done = python(
-        root, "tests/workflow/plans.py", text=json.dumps({"base": base, "target": target, "steps": steps})
-    )
+    request = {"base": base, "target": target, "steps": steps}
+    done = python(root, "tests/workflow/plans.py", text=json.dumps(request))
     assert done.returncode == 0, done.stderr
-    whole, *plans = json.loads(done.stdout)
-    return whole, dict(zip([row.name for row in rows], plans, strict=True))
+    plans: list[Plan] = json.loads(done.stdout)
+    return plans
 
 
 def expected(row: Row, may_run: set[str], whole: Plan) -> Plan:
@@ -83,27 +76,25 @@ def expected(row: Row, may_run: set[str], whole: Plan) -> Plan:
     return {rule: subjects for rule, subjects in of_rules.items() if subjects}
 
 
+NOTHING = [row for row in ROWS if not (row.may_run or row.machine or row.asked or row.on_trn1)]
+SOMETHING = [row for row in ROWS if row not in NOTHING]
+PLANNED_TOO = next(
+    row for row in SOMETHING if row.name == "the step driver"
+)  # of the rows of code, by a plan
+
+
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, dict[str, Plan]]:
-    """As it is configured."""
-    return planned(tmp_path_factory.mktemp("repository"), {}, ROWS)
+    """As it is configured. The name of PLANNED_TOO stands for its plan by Snakemake, an empty one for NOTHING."""
+    steps = [step(row, by_code=row.of_code) for row in SOMETHING]
+    whole, nothing, *more = planned(
+        tmp_path_factory.mktemp("repository"), {}, [step(*NOTHING), *steps, step(PLANNED_TOO)]
+    )
+    names = [row.name for row in SOMETHING]
+    return whole, {"": nothing, **dict(zip([*names, f"{PLANNED_TOO.name}, planned"], more, strict=True))}
 
 
-@pytest.fixture(scope="module", params=BASES)
-def others(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Plan, dict[str, Plan]]:
-    """A name in BASES, all jobs there, and what rows plan that do not hang on the configuration.
-
-    The rules are the same: those of which something else is expected there, and some of the others, are enough.
-    """
-    of_base = {OF_CLUSTER: lambda row: row.on_trn1 is not None, OF_ASKED: lambda row: bool(row.asked)}
-    differs = of_base.get(request.param, lambda row: False)
-    rows = [row for number, row in enumerate(EVERYWHERE) if number % 5 == 0 or differs(row)]
-    return request.param, *planned(tmp_path_factory.mktemp("other"), BASES[request.param], rows)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", SOMETHING, ids=lambda row: row.name)
 def test_what_depends_on_a_change_is_planned_and_nothing_else(
     row: Row, plans: tuple[Plan, dict[str, Plan]]
 ) -> None:
@@ -111,40 +102,58 @@ def test_what_depends_on_a_change_is_planned_and_nothing_else(
     assert of_rows[row.name] == expected(row, row.may_run, whole)
 
 
+def test_changes_that_mean_nothing_plan_nothing_all_at_once(plans: tuple[Plan, dict[str, Plan]]) -> None:
+    assert plans[1][""] == {}, [row.name for row in NOTHING]
+
+
+def test_jobs_of_other_code_are_those_that_snakemake_plans(plans: tuple[Plan, dict[str, Plan]]) -> None:
+    whole, of_rows = plans
+    assert of_rows[f"{PLANNED_TOO.name}, planned"] == expected(PLANNED_TOO, PLANNED_TOO.may_run, whole)
+
+
+def on_base(base: str, row: Row) -> set[str]:
+    """The rules that may run there."""
+    if base == OF_CLUSTER:
+        return row.may_run - {"train"} if row.on_trn1 is None else row.on_trn1
+    if base == OF_ASKED:
+        may_run = row.may_run | row.asked
+        return may_run | ({"trial", "mended_search"} if "search" in may_run else set())
+    return set() if base == "evidence" and "tp_mlp" not in row.problems else row.may_run
+
+
+@pytest.mark.parametrize("base", BASES)
 def test_it_is_the_same_with_other_presets_and_with_several_searches(
-    others: tuple[str, Plan, dict[str, Plan]],
+    base: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    base, whole, plans = others
-    asks = BASES[base] == ASKED
-    assert not asks or set(rules(ALL)) <= set(whole)  # what is declared is planned
-    for row in (row for row in EVERYWHERE if row.name in plans):
-        may_run = row.may_run
-        if base == "evidence" and "tp_mlp" not in row.problems:
-            may_run = set()
-        if asks:
-            may_run = may_run | row.asked
-            may_run = may_run | ({"trial", "mended_search"} if "search" in may_run else set())
-        if BASES[base] == CLUSTER:
-            may_run = may_run - {"train"} if row.on_trn1 is None else row.on_trn1
-        jobs = expected(row, may_run, whole)
-        if asks and may_run and not row.may_run:  # of the two searches the one that asks
+    """Of what does not hang on the configuration; what means nothing there is planned by Snakemake, all at once.
+
+    The rules are the same: rows of which something else is expected there, and some of the others, are enough.
+    """
+    nothing = [row for row in EVERYWHERE if not on_base(base, row)]
+    differs = {OF_CLUSTER: lambda row: row.on_trn1, OF_ASKED: lambda row: row.asked}.get(
+        base, lambda row: False
+    )
+    rows = [row for n, row in enumerate(EVERYWHERE) if row not in nothing and (n % 5 == 0 or differs(row))]
+    steps = [step(row, by_code=row.of_code) for row in rows]
+    whole, none, *plans = planned(tmp_path_factory.mktemp("other"), BASES[base], [step(*nothing), *steps])
+    assert none == {}, [row.name for row in nothing]
+    assert base != OF_ASKED or set(rules(ALL)) == set(
+        whole
+    )  # what is declared is planned, and no other target's
+    for row, plan in zip(rows, plans, strict=True):
+        jobs = expected(row, on_base(base, row), whole)
+        if base == OF_ASKED and not row.may_run:  # of the two searches the one that asks
             jobs["search"] = sorted(set(jobs["search"]))
-        assert plans[row.name] == jobs, row.name
+        assert plan == jobs, row.name
 
 
-@pytest.fixture(scope="module", params=OF_TARGETS)
-def of_target(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Plan, dict[str, Plan]]:
-    """A target besides `all`, all jobs that it has, and what its rows plan."""
-    rows = OF_TARGETS[request.param]
-    return request.param, *planned(tmp_path_factory.mktemp("target"), ASKED, rows, request.param)
-
-
+@pytest.mark.parametrize("target", OF_TARGETS)
 def test_other_targets_run_what_depends_on_a_change_and_nothing_else(
-    of_target: tuple[str, Plan, dict[str, Plan]],
+    target: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    target, whole, plans = of_target
+    rows = OF_TARGETS[target]
+    steps = [step(row, by_code=row.of_code) for row in rows]
+    whole, *plans = planned(tmp_path_factory.mktemp("target"), ASKED, steps, target)
     assert set(rules(target)) <= set(whole)
-    for row in OF_TARGETS[target]:
-        assert plans[row.name] == expected(row, row.may_run, whole), (target, row.name)
+    for row, plan in zip(rows, plans, strict=True):
+        assert plan == expected(row, row.may_run, whole), (target, row.name)

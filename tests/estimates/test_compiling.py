@@ -24,11 +24,7 @@ def developer(microbatches: int, width: int) -> Program:
 
 
 @pytest.mark.parametrize(
-<<<<<<< HEAD
     ("payload", "took"), [(1, 5.0), (512 * KIB, 5.0), (512 * KIB + 1, 7.0), (48 * MIB, 7.0)]
-=======
-    ("payload", "seconds"), [(1, 5.0), (512 * KIB, 5.0), (512 * KIB + 1, 7.0), (48 * MIB, 7.0)]
->>>>>>> k-tests2
 )
 def test_a_graph_takes_what_is_published_of_its_largest_payload(payload: int, took: float) -> None:
     assert seconds(FIGURES, payload) == Span(took, took)

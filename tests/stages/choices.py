@@ -11,7 +11,7 @@ from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
+from overlayccl_core.emit.deployed_case import Stamp
 from overlayccl_core.evidence.choices import ProblemChoice, Trained
 from overlayccl_core.measuring.arms import stands_as
 from overlayccl_core.program.case import Case
@@ -20,6 +20,7 @@ from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import write
+from tests.emit.deployed_modules import case_of_ways, way
 from tests.stages.training import train_tables
 
 
@@ -37,7 +38,7 @@ def decided(
     choice, entries = [], []
     for case in cases:
         source, problem = catalog.library_source(case.problem), catalog.build(case)
-        programs = {arm: trace_source(source, way, problem) for arm, way in ways.items()}
+        programs = {arm: trace_source(source, name, problem) for arm, name in ways.items()}
         here = {
             arm: {
                 "case": case.id, "direction": "forward", "arm": arm, "candidate": ways[arm], "recipe": "{}",
@@ -52,12 +53,7 @@ def decided(
         mine = programs[stands]
         what = {"arm": chosen, "value_digest": mine.value_digest, "trained_in": trained_in}
         choice.append({k: v for k, v in here[stands].items() if k != "program_json"} | what)
-        entries.append(
-            DeployedCase(
-                case_id=case.id, candidate=ways[stands], recipe="{}", numerics="reordered", forward=mine,
-                plain_forward=programs["developer"], has_backward=False,
-            )
-        )  # fmt: skip
+        entries.append(case_of_ways(way(ways[stands], mine), way("developer", programs["developer"])))
     stamp = Stamp(library=deployment.library, versions={"torch": metadata.version("torch")})
     return ProblemChoice(
         finalists=write(FINALISTS, finalists, folder / f"finalists-{case.problem}.parquet"),

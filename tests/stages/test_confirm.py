@@ -26,15 +26,9 @@ from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.table import write
-<<<<<<< HEAD
-from overlayccl_core.timing.batch import Batch, time_candidates
-from tests.emit.deployed_modules import case_of_ways, way
-from tests.stages.training import train_tables
-=======
 from tests.stages import choices
 from tests.stages.choices import trained
 from tests.timing.batches import silent
->>>>>>> k-tests2
 
 ranks = pytest.mark.ranks
 DEPLOYMENT = load("config/deployments/local-2.yaml")
@@ -50,22 +44,7 @@ QUICK = QUICK.changed(
 ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "best_known_way": "flat"}
 
 
-<<<<<<< HEAD
-def program(strategy: str) -> Program:
-    [case] = cases_of_model(MODEL, DEPLOYMENT, 1).values()
-    return trace_source(catalog.library_source("grad_ar"), strategy, catalog.build(case))
-
-
-def module(chosen: Program, plain: Program) -> str:
-    """deploy/grad_ar.py."""
-    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")})
-    return deployed.deployed("grad_ar", [case_of_ways(way("flat", chosen), way("one_by_one", plain))], stamp)
-
-
-def decided(folder: Path) -> ProblemChoice:
-=======
 def decided(folder: Path, trained_in: str | None = None) -> ProblemChoice:
->>>>>>> k-tests2
     """flat is deployed, as hand_bundled, which is the best known way too."""
     cases = cases_of_model(MODEL, DEPLOYMENT, 1).values()
     return choices.decided(DEPLOYMENT, cases, ARMS, "hand_bundled", folder, trained_in=trained_in)

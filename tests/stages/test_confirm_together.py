@@ -8,25 +8,9 @@ import pytest
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
-<<<<<<< HEAD
-from overlayccl_core.emit.deployed_case import Stamp
-from overlayccl_core.evidence.choices import ProblemChoice
-from overlayccl_core.measuring.arms import stands_as
-from overlayccl_core.program.case import Case
-from overlayccl_core.program.json_form import dumps
-from overlayccl_core.program.program import Program
-from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.stages import confirm
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.table import write
-from tests.emit.deployed_modules import case_of_ways, way
-from tests.stages.test_confirm import QUICK, trained
-=======
 from overlayccl_core.stages import confirm
 from tests.stages.choices import decided, trained
 from tests.stages.test_confirm import QUICK
->>>>>>> k-tests2
 
 DEPLOYMENT = load("config/deployments/local.yaml")
 MODEL = models.load("nano-pp").changed(layers=2, batch=2, microbatches=(2,), loss_microbatches=2)
@@ -36,40 +20,6 @@ ARMS = {
 }
 
 
-<<<<<<< HEAD
-def decided(case: Case, arm: str, folder: Path) -> ProblemChoice:
-    """A Problem with its first finalist, of which an arm of the step was chosen."""
-    source = catalog.library_source(case.problem)
-    programs: dict[str, Program] = {
-        name: trace_source(source, strategy, catalog.build(case))
-        for name, strategy in ARMS[case.problem].items()
-    }
-    rows: list[dict[str, Any]] = [
-        {
-            "case": case.id, "direction": "forward", "arm": name, "candidate": ARMS[case.problem][name],
-            "recipe": "{}", "numerics": "reordered", "program": one.digest, "program_json": dumps(one),
-            "fingerprint": backend.fingerprint(DEPLOYMENT),
-        }
-        for name, one in programs.items()
-    ]  # fmt: skip
-    stands = stands_as(arm, case.problem)
-    mine, chosen = programs[stands], next(row for row in rows if row["arm"] == stands)
-    module = deployed.deployed(
-        case.problem,
-        [case_of_ways(way(chosen["candidate"], mine), way("developer", programs["developer"]))],
-        Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")}),
-    )  # fmt: skip
-    choice = {name: chosen[name] for name in chosen if name != "program_json"}
-    choice |= {"arm": arm, "value_digest": mine.value_digest, "trained_in": "nano-pp m2"}
-    return ProblemChoice(
-        finalists=write(FINALISTS, rows, folder / f"{case.problem}.parquet"),
-        choice=write(CHOICE, [choice], folder / f"choice-{case.problem}.parquet"),
-        module=module,
-    )
-
-
-=======
->>>>>>> k-tests2
 @pytest.mark.ranks
 @pytest.mark.usefixtures("unrepeated")
 def test_the_files_train_as_the_arm_that_was_chosen_and_it_runs_beside_them(tmp_path: Path) -> None:

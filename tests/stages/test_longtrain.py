@@ -11,22 +11,13 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import LongrunSection, read
-<<<<<<< HEAD
-from overlayccl_core.emit.deployed_case import Stamp
-from overlayccl_core.evidence.choices import ProblemChoice, rows_of
-=======
->>>>>>> k-tests2
+from overlayccl_core.evidence.choices import rows_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.stages import longtrain, losses
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.table import write
 from overlayccl_core.training.launches import _Batch
-<<<<<<< HEAD
-from tests.emit.deployed_modules import case_of_ways, way
-from tests.stages.test_confirm import trained
-=======
 from tests.stages.choices import decided, trained
->>>>>>> k-tests2
 
 pytestmark = pytest.mark.ranks
 DEPLOYMENT = load("config/deployments/local-2.yaml")
@@ -38,42 +29,6 @@ COURSES = [("developer", 0), ("hand_bundled", 0), ("deployed", 0), ("developer",
 KILLED_AT = 2  # launches that ended by then
 
 
-<<<<<<< HEAD
-def decided(folder: Path) -> ProblemChoice:
-    """finalist_1 was chosen at both sites of nano."""
-    rows: list[dict[str, Any]] = []
-    cases, choice = [], []
-    for case in cases_of_model(MODEL, DEPLOYMENT, M).values():
-        source = catalog.library_source(case.problem)
-        programs = {
-            name: trace_source(source, name, catalog.build(case)) for name in dict.fromkeys(ARMS.values())
-        }
-        here = [
-            {
-                "case": case.id, "direction": "forward", "arm": arm, "candidate": name, "recipe": "{}",
-                "numerics": "lossy" if name.startswith("bf16") else "reordered",
-                "program": programs[name].digest, "program_json": dumps(programs[name]),
-                "fingerprint": backend.fingerprint(DEPLOYMENT),
-            }
-            for arm, name in ARMS.items()
-        ]  # fmt: skip
-        rows += here
-        mine = programs[ARMS["finalist_1"]]
-        choice.append(
-            {k: v for k, v in here[-1].items() if k != "program_json"}
-            | {"value_digest": mine.value_digest, "trained_in": f"nano m{M}"}
-        )
-        cases.append(case_of_ways(way("all_to_all_sum", mine), way("developer", programs["developer"])))
-    stamp = Stamp(library=DEPLOYMENT.library, versions={"torch": metadata.version("torch")})
-    return ProblemChoice(
-        finalists=write(FINALISTS, rows, folder / "finalists.parquet"),
-        choice=write(CHOICE, choice, folder / "choice.parquet"),
-        module=deployed.deployed("tp_mlp", cases, stamp),
-    )
-
-
-=======
->>>>>>> k-tests2
 @dataclass(frozen=True)
 class Finished:
     """A run that was killed and went on. launches: that began, of both."""

@@ -95,7 +95,7 @@ def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
     assert right.is_empty(), right["message"].to_list()
     file, record = (results / "deploy/tp_mlp.py", json.loads((results / "deploy/tp_mlp.json").read_text()))
     module = file.read_text() if file.exists() else ""  # torch's own may be faster at every Case
-    shown = (finished / "shown.txt").read_text()
+    shown = (finished / "all.txt").read_text()
     for row in record["deployed"]:
         assert (row["case"] in module) == (row["in_file"] is not None) and (row["in_file"] or "") in module
     assert re.search(r"\n tiny +(YES, |NO: )", shown)

@@ -116,14 +116,7 @@ def figures(worth: Worth) -> list[Figure]:
         labels = marks.mark_text(color=Ink.TEXT.value, aria=False).encode(text="m:N")
         return alt.layer(line, points, labels).properties(height=_height(width))
 
-    return [
-        figure(
-            f"{worth.model}: step time against memory",
-            CAPTION,
-            build,
-            {"rows": rows, "edge": edge},
-        )
-    ]
+    return [figure(f"{worth.model}: step time against memory", CAPTION, build, {"rows": rows, "edge": edge})]
 
 
 def side_by_side(places: Sequence[tuple[float, float]], reach: int) -> list[float]:

@@ -162,18 +162,12 @@ def _figure(tree: Tree, compared: list[Point]) -> Figure:
                 color=alt.Color(
                     "set:N",
                     title=None,
-                    scale=alt.Scale(
-                        domain=known,
-                        range=[Ink.BLUE.value, *(ink.value for ink, _ in marks)],
-                    ),
+                    scale=alt.Scale(domain=known, range=[Ink.BLUE.value, *(ink.value for ink, _ in marks)]),
                 ),
                 shape=alt.Shape(
                     "set:N",
                     title=None,
-                    scale=alt.Scale(
-                        domain=known,
-                        range=["circle", *(shape for _, shape in marks)],
-                    ),
+                    scale=alt.Scale(domain=known, range=["circle", *(shape for _, shape in marks)]),
                 ),
                 description="text:N",
             )

@@ -154,7 +154,7 @@ def _jobs(tree: Tree) -> Iterator[Block]:
     def build(width: int) -> Any:
         room = 1.5 if is_narrow(width) else 1.3  # for the longest bar's label
         bars = alt.Chart(named("rows")).encode(
-            y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150)),
+            y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150))
         )
         drawn = bars.mark_bar(color=Ink.BLUE.value, height=13).encode(
             x=alt.X("s:Q", title="seconds", scale=alt.Scale(domain=[0, most * room])), description="text:N"

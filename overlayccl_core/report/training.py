@@ -145,12 +145,7 @@ def _steps_figure(run: Run) -> Figure:
     framework = sorted(filter(is_framework, run.arms), key=lambda name: _us(run.arms[name]))
     arms = [name for name in run.arms if name not in framework[1:]]
     rows: list[dict[str, Any]] = [
-        {
-            "arm": arm_label(arm.name),
-            "step": step + 1,
-            "ms": us / 1e3,
-            "launch": f"launch {launch + 1}",
-        }
+        {"arm": arm_label(arm.name), "step": step + 1, "ms": us / 1e3, "launch": f"launch {launch + 1}"}
         for arm in map(run.arms.__getitem__, arms)
         for (_, launch), steps in arm.timed.items()
         for step, us in enumerate(steps)

@@ -62,11 +62,7 @@ class _Machine:
 # munmap, brk, rt_sigreturn, mremap, madvise, exit, futex, clock_gettime, exit_group; mmap, mprotect
 _MACHINES = {
     "x86_64": _Machine(
-        audit=0xC000003E,
-        calls=(11, 12, 15, 25, 28, 60, 202, 228, 231),
-        mapping=(9, 10),
-        write=1,
-        seccomp=317,
+        audit=0xC000003E, calls=(11, 12, 15, 25, 28, 60, 202, 228, 231), mapping=(9, 10), write=1, seccomp=317
     ),
     "aarch64": _Machine(
         audit=0xC00000B7,

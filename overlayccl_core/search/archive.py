@@ -17,20 +17,8 @@ from overlayccl_core.rewrites.recipe import Recipe, Trace, replay
 from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
 from overlayccl_core.search.judge import Judge, Prover
-from overlayccl_core.search.labels import (
-    early_issues,
-    has_graphs,
-    has_labels,
-    without_boundaries,
-)
-from overlayccl_core.search.proposal import (
-    Attempt,
-    Proposal,
-    ProposalOutcome,
-    Rewrite,
-    Sketch,
-    bad_form,
-)
+from overlayccl_core.search.labels import early_issues, has_graphs, has_labels, without_boundaries
+from overlayccl_core.search.proposal import Attempt, Proposal, ProposalOutcome, Rewrite, Sketch, bad_form
 from overlayccl_core.search.rules import no_such_rule, rationale
 
 LISTED = "listed for this Problem"

@@ -61,13 +61,7 @@ class SearchResult:
 
 
 def explore(
-    archive: Archive,
-    bases: Iterable[Base],
-    proposer: Proposer,
-    search: Search,
-    clock: Clock,
-    *,
-    lossy: bool,
+    archive: Archive, bases: Iterable[Base], proposer: Proposer, search: Search, clock: Clock, *, lossy: bool
 ) -> Explored:
     """Fill an archive from some Programs until no proposal is left, a guard cuts it, or the proposer fails.
 

@@ -192,11 +192,7 @@ class _Batch:
         training = self.training
         settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
         plan = TrainingPlan(
-            launch=number,
-            ranks=training.deployment.ranks,
-            model=training.model,
-            settings=settings,
-            arms=arms,
+            launch=number, ranks=training.deployment.ranks, model=training.model, settings=settings, arms=arms
         )
         head = f"launch {number + 1} of {training.launches}"
         # the ranks decide how many timed steps fit

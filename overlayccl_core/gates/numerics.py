@@ -24,16 +24,13 @@ class Numerics:
     """Class and errors of a Program. An error is the largest rms error over rms of an output on a rank.
 
     Attributes:
-        error: Error against float64.
-        reference_error: The same of the reference.
-        off_reference: Error against the reference in its own dtypes.
         same_operations: Whether it has the reference's terms and operations: both must give the same bits.
     """
 
     kind: NumericsClass
-    error: float
-    reference_error: float = 0.0
-    off_reference: float = 0.0
+    error: float  # error against float64
+    reference_error: float = 0.0  # the same of the reference
+    off_reference: float = 0.0  # error against the reference in its own dtypes
     same_operations: bool = False
 
     @property

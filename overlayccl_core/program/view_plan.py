@@ -49,25 +49,21 @@ class ViewPlan:
     Attributes:
         map, sizes: Of the view and of its operands. `pieces` and `rows` are written out from them on demand: at
             many ranks they are large, and few plans are printed.
-        operand: The aliased operand.
-        repeat: Copies of the joined operands.
         shape, starts, extents, order: Reshape the joined operands to `shape`, narrow axis a to extents[a] elements
             from starts[a][row] on, permute the axes by `order`.
-        width: Elements of a row of the joined operands, for rows picked by a table.
-        joins: Several operands are laid end to end first.
     """
 
     layout: Layout
     map: Map
     sizes: tuple[int, ...]
-    operand: int = -1
-    repeat: int = 1
+    operand: int = -1  # the aliased operand
+    repeat: int = 1  # copies of the joined operands
     shape: tuple[int, ...] = ()
     starts: tuple[tuple[int, ...], ...] = ()
     extents: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
-    width: int = 1
-    joins: bool = False
+    width: int = 1  # elements of a row of the joined operands, for rows picked by a table
+    joins: bool = False  # several operands are laid end to end first
 
     @property
     def is_alias(self) -> bool:

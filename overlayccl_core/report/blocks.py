@@ -30,32 +30,25 @@ class Text:
     """A paragraph.
 
     Attributes:
-        tone: plain, missing (for a part that was not made), good or warning.
         sources: Sources of the figures, here and in all other blocks; empty without figures of a run.
     """
 
     text: str
-    tone: str = "plain"
+    tone: str = "plain"  # plain, missing (for a part that was not made), good or warning
     kind: str = "text"
     sources: Sources = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under headers.
-
-    Attributes:
-        numeric: Columns aligned to the right.
-        strong: Rows of the choice.
-        folded: Shown on demand, under its title.
-    """
+    """Rows under headers."""
 
     title: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    numeric: frozenset[int] = frozenset()
-    strong: frozenset[int] = frozenset()
-    folded: bool = False
+    numeric: frozenset[int] = frozenset()  # columns aligned to the right
+    strong: frozenset[int] = frozenset()  # rows of the choice
+    folded: bool = False  # shown on demand, under its title
     kind: str = "table"
     sources: Sources = frozenset()
 
@@ -67,19 +60,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A model's result in a few words: a large figure, its reference, and the facts behind it.
-
-    Attributes:
-        lead: Text to read before the figure.
-        tone: good (faster beyond noise), plain (as good as known ways), warning (anything less).
-    """
+    """A model's result in a few words: a large figure, its reference, and the facts behind it."""
 
     title: str
-    lead: str
+    lead: str  # text to read before the figure
     figure: str
     unit: str
     lines: tuple[str, ...]
-    tone: str = "good"
+    tone: str = "good"  # good (faster beyond noise), plain (as good as known ways), warning (anything less)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

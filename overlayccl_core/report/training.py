@@ -59,17 +59,12 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """Losses of every arm trained for them.
-
-    Attributes:
-        arms: arm -> seed -> losses, one a step, mean over ranks.
-        validation: arm -> seed -> loss on other text.
-    """
+    """Losses of every arm trained for them."""
 
     model: str
     microbatches: int
-    arms: Mapping[str, Mapping[int, tuple[float, ...]]]
-    validation: Mapping[str, Mapping[int, float]]
+    arms: Mapping[str, Mapping[int, tuple[float, ...]]]  # arm -> seed -> losses, one a step, mean over ranks
+    validation: Mapping[str, Mapping[int, float]]  # arm -> seed -> loss on other text
 
     @property
     def band(self) -> float | None:

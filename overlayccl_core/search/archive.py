@@ -52,14 +52,13 @@ class Archive:
     Programs of people differ by their digests; a rule's or sketch's Program is new if its value_digest is.
 
     Attributes:
-        trace: Turns the source of a sketch into a Program.
         known: By value_digest, the first priced Program; None if it can never run, or is not right.
     """
 
     judge: Judge
     prover: Prover
     stage: Stage = Stage.FULL
-    trace: Trace = trace_confined
+    trace: Trace = trace_confined  # turns the source of a sketch into a Program
     candidates: list[Candidate] = field(default_factory=list)
     elites: dict[str, Candidate] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)

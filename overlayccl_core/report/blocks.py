@@ -1,14 +1,15 @@
 """Blocks of a section of the report, and the format of its numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.tables.table import Table as TableOfRun
 
+Row = TypeVar("Row")
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -56,6 +57,14 @@ class Table:
         wrong = [row for row in self.rows if len(row) != len(self.headers)]
         if wrong:
             raise ValueError(f"table {self.title!r}: {len(self.headers)} headers and a row {wrong[0]}")
+
+
+def table_of(
+    title: str, rows: Iterable[Row], columns: Mapping[str, Callable[[Row], str]], **look: Any
+) -> Table:
+    """Return a table with a row for each of `rows`. columns: header -> its cell; look: other fields of Table."""
+    cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
+    return Table(title=title, headers=tuple(columns), rows=cells, **look)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

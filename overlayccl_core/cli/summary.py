@@ -12,9 +12,7 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_parts
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.asked import shortfalls
-from overlayccl_core.report.disturbed import disturbed
-from overlayccl_core.report.emulated import emulated
-from overlayccl_core.report.nodes import of_nodes
+from overlayccl_core.report.measured import disturbed, emulated, of_nodes
 from overlayccl_core.report.payback import cost_of, payback
 from overlayccl_core.report.tree import Tree, of_summary
 from overlayccl_core.tables.fidelity import FIDELITY

@@ -13,9 +13,7 @@ from overlayccl_core.cli.render import NOTHING, ms, plain_table, times
 from overlayccl_core.measuring.arms import is_framework, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import count
-from overlayccl_core.report.disturbed import disturbed
-from overlayccl_core.report.emulated import emulated
-from overlayccl_core.report.measured import fingerprints_of
+from overlayccl_core.report.measured import disturbed, emulated, fingerprints_of
 from overlayccl_core.report.sentences import KNOWN, quicker
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Worth

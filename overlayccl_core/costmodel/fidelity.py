@@ -29,8 +29,6 @@ class Fidelity:
         pair_accuracy: Share of the `pairs` pairs, over two standard errors apart, predicted in the right order.
         top1_regret: Measured time of the model's first choice over the fastest possible choice's, less 1.
         top1_within_noise: Whether their paired ratio cannot be told from 1 (None: too few rounds to say).
-        repeat_spearman: Even against odd rounds: two measurements with half of the rounds each.
-        repeat_rel_error: The error from noise alone (`statistics.repeat_error`).
         residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
     """
 
@@ -43,8 +41,8 @@ class Fidelity:
     pairs: int
     top1_regret: float | None
     top1_within_noise: bool | None
-    repeat_spearman: float | None
-    repeat_rel_error: float
+    repeat_spearman: float | None  # even against odd rounds: two measurements with half of the rounds each
+    repeat_rel_error: float  # the error from noise alone (`statistics.repeat_error`)
     residual_low: float
     residual_high: float
 

@@ -14,14 +14,13 @@ class Price:
 
     Attributes:
         low_us, high_us: The 10% to 90% range, from residuals of Programs outside the fit.
-        terms: The parts of `us`; a term without any fitted column is absent.
         missing: Columns the probes of this deployment did not tell apart; with any, there is no price.
     """
 
     us: float | None
     low_us: float | None
     high_us: float | None
-    terms: Mapping[Term, float]
+    terms: Mapping[Term, float]  # the parts of `us`; a term without any fitted column is absent
     missing: tuple[str, ...] = ()
 
 

@@ -19,18 +19,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """One column's cost in its unit, with the 95% bootstrap interval; no value if it is unidentified.
-
-    Attributes:
-        programs: Number of fitted Programs with the column.
-    """
+    """One column's cost in its unit, with the 95% bootstrap interval; no value if it is unidentified."""
 
     column: Column
     value: float | None
     low: float | None
     high: float | None
     status: Status
-    programs: int
+    programs: int  # number of fitted Programs with the column
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.status is Status.UNIDENTIFIED):

@@ -25,17 +25,12 @@ RIVALS = 2  # confirmed: launches after the choice may swap two close ones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """An arm at a count of microbatches, with its measurements.
-
-    Attributes:
-        ran_as: The plainest arm with the same Programs; the arm itself if it needs a search.
-        needs_search: A search found one of its Programs.
-    """
+    """An arm at a count of microbatches, with its measurements."""
 
     microbatches: int
     arm: str
-    ran_as: str
-    needs_search: bool
+    ran_as: str  # the plainest arm with the same Programs; the arm itself if it needs a search
+    needs_search: bool  # a search found one of its Programs
     seen: ArmEvidence
 
     @property

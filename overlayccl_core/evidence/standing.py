@@ -33,19 +33,12 @@ class StepTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """A model in the launches after the choice.
+    """A model in the launches after the choice."""
 
-    Attributes:
-        splits: All timed arms.
-        chosen: The chosen arm; None if it was not timed.
-        rival: Its fastest rival, or None.
-        instead: The arm in its place; None: it stands.
-    """
-
-    splits: tuple[Split, ...]
-    chosen: Split | None
-    rival: Split | None
-    instead: Split | None
+    splits: tuple[Split, ...]  # all timed arms
+    chosen: Split | None  # the chosen arm; None if it was not timed
+    rival: Split | None  # its fastest rival, or None
+    instead: Split | None  # the arm in its place; None: it stands
 
     @property
     def at_counts(self) -> dict[int, str]:
@@ -97,19 +90,12 @@ def quicker(mine: Split, rivals: Iterable[Split]) -> Split | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    """Timings of a Case and direction alone, outside a training step.
+    """Timings of a Case and direction alone, outside a training step."""
 
-    Attributes:
-        file: The chosen Program in its deployed file.
-        of_module: Time of the module with the same Program over the file's.
-        gains: arm -> its time over the file's, for arms with other Programs.
-        instead: The fastest arm that beats the module beyond noise, or None.
-    """
-
-    file: Measurement | None
-    of_module: Ratio | None
-    gains: dict[str, Ratio]
-    instead: str | None
+    file: Measurement | None  # the chosen Program in its deployed file
+    of_module: Ratio | None  # time of the module with the same Program over the file's
+    gains: dict[str, Ratio]  # arm -> its time over the file's, for arms with other Programs
+    instead: str | None  # the fastest arm that beats the module beyond noise, or None
 
 
 def passes_of(confirmed: pl.DataFrame) -> Passes:

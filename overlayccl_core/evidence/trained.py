@@ -90,8 +90,7 @@ def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:
         gradient_rel_error=max(errors, default=None),
         matmuls=frozenset(counted),
         peak_memory_bytes=max(
-            (row["peak_memory_bytes"] for row in rows if row["peak_memory_bytes"] is not None),
-            default=None,
+            (row["peak_memory_bytes"] for row in rows if row["peak_memory_bytes"] is not None), default=None
         ),
         disturbed_launches=frozenset(row["launch"] for row in timed if row["disturbed"]),
     )

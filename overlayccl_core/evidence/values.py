@@ -100,7 +100,5 @@ def value_check(listed: Iterable[Proven]) -> ValueCheck:
         return next(filter(None, (wrong_of(given, allowed, inputs, x, seen.bits) for x in copies)), "")
 
     return ValueCheck(
-        trial=trial,
-        wrong=wrong,
-        needed=frozenset(key for key, one in proven.items() if one.reference),
+        trial=trial, wrong=wrong, needed=frozenset(key for key, one in proven.items() if one.reference)
     )

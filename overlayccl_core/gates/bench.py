@@ -39,11 +39,7 @@ def is_below(estimate: Estimate, floor_us: float) -> bool:
 
 
 def check(
-    estimate: Estimate | None,
-    floor_us: float,
-    checks: frozenset[Check] = ALL_CHECKS,
-    *,
-    unchecked: str = "",
+    estimate: Estimate | None, floor_us: float, checks: frozenset[Check] = ALL_CHECKS, *, unchecked: str = ""
 ) -> Verdict:
     """Check a time against the physical floor.
 

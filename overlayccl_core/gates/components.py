@@ -8,12 +8,7 @@ import hashlib
 
 from overlayccl_core.program.atoms import AtomPair, Valid
 from overlayccl_core.program.kinds import Kind
-from overlayccl_core.program.nodes import (
-    Node,
-    Outputs,
-    Port,
-    topological,
-)
+from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.substitution import without_labels

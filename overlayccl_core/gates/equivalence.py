@@ -28,16 +28,7 @@ from overlayccl_core.gates.draws import compared, drawn_inputs
 from overlayccl_core.gates.legality import not_linear
 from overlayccl_core.gates.numerics import NO_LOSS, Numerics, measure
 from overlayccl_core.gates.replicas import unlike_replicas
-from overlayccl_core.gates.verdict import (
-    ALL_CHECKS,
-    Check,
-    Gate,
-    Outcome,
-    Reason,
-    Verdict,
-    Wrong,
-    evidence,
-)
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict, Wrong, evidence
 from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
 from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
 from overlayccl_core.program.kinds import DType, Kind
@@ -292,8 +283,7 @@ def _check_denominators_are_units(pair: AtomPair) -> None:
     for x in pair.order:
         if x.kind is Kind.SCALE and x.ratio.denominator % PRIME == 0:
             raise Wrong(
-                Reason.DENOMINATOR,
-                f"a scale by {x.ratio} has no value modulo 2^31 - 1: use a simpler ratio",
+                Reason.DENOMINATOR, f"a scale by {x.ratio} has no value modulo 2^31 - 1: use a simpler ratio"
             )
 
 

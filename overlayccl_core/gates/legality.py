@@ -1,15 +1,7 @@
 """Legality: may this Program run at all? Order, linearity, capabilities, memory; no ranks, no data."""
 
 from overlayccl_core.deployments.capabilities import Capabilities, call_of, shape_text
-from overlayccl_core.gates.verdict import (
-    ALL_CHECKS,
-    Check,
-    Gate,
-    Outcome,
-    Reason,
-    Verdict,
-    evidence,
-)
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict, evidence
 from overlayccl_core.program import arithmetics
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.program import Program
@@ -84,10 +76,4 @@ def _within_memory(program: Program, budget: int | None, checks: frozenset[Check
 
 def _fails(reason: Reason, message: str, peak: int | None = None) -> Verdict:
     figures = evidence() if peak is None else evidence(peak_bytes=peak)
-    return Verdict(
-        gate=Gate.LEGALITY,
-        outcome=Outcome.FAIL,
-        reason=reason,
-        message=message,
-        evidence=figures,
-    )
+    return Verdict(gate=Gate.LEGALITY, outcome=Outcome.FAIL, reason=reason, message=message, evidence=figures)

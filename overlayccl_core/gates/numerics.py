@@ -6,15 +6,7 @@ import numpy as np
 
 from overlayccl_core.gates.draws import compared, drawn_inputs, with_invalid
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check
-from overlayccl_core.program.arithmetics import (
-    MIXED,
-    NUMPY_DTYPES,
-    PRIME,
-    Array,
-    Double,
-    Origins,
-    Real,
-)
+from overlayccl_core.program.arithmetics import MIXED, NUMPY_DTYPES, PRIME, Array, Double, Origins, Real
 from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Port
@@ -32,16 +24,13 @@ class Numerics:
     """Class and errors of a Program. An error is the largest rms error over rms of an output on a rank.
 
     Attributes:
-        error: Error against float64.
-        reference_error: The same of the reference.
-        off_reference: Error against the reference in its own dtypes.
         same_operations: Whether it has the reference's terms and operations: both must give the same bits.
     """
 
     kind: NumericsClass
-    error: float
-    reference_error: float = 0.0
-    off_reference: float = 0.0
+    error: float  # error against float64
+    reference_error: float = 0.0  # the same of the reference
+    off_reference: float = 0.0  # error against the reference in its own dtypes
     same_operations: bool = False
 
     @property
@@ -116,12 +105,7 @@ def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> t
 
 
 def _real_inputs(
-    pair: AtomPair,
-    problem: Problem,
-    random: np.random.Generator,
-    checks: frozenset[Check],
-    *,
-    one_sign: bool,
+    pair: AtomPair, problem: Problem, random: np.random.Generator, checks: frozenset[Check], *, one_sign: bool
 ) -> dict[Port, Array]:
     def draw(shape: tuple[int, int]) -> Array:
         data = random.standard_normal(shape)
@@ -146,10 +130,7 @@ def _error(problem: Problem, pair: AtomPair, got: dict[Port, Held], truth: dict[
         for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
             right = b.on(rank)[part].astype(np.float64)
             off = _rms(a.on(rank)[part].astype(np.float64) - right)
-            worst = max(
-                worst,
-                off / _rms(right) if off != 0 and _rms(right) else np.inf if off != 0 else 0.0,
-            )
+            worst = max(worst, off / _rms(right) if off != 0 and _rms(right) else np.inf if off != 0 else 0.0)
     return float(worst)
 
 

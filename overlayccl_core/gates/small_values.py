@@ -31,23 +31,18 @@ class Small:
     """Small form of a Program: drawn, evaluated and compared in its place.
 
     Attributes:
-        outputs: port -> node.
-        inputs: port -> elements.
         valid_inputs: port -> number of valid leading elements on each rank; all of a port without an entry.
-        valid_outputs: Likewise.
-        arithmetic: Arithmetic of the evaluation.
         input_tiles: port -> tiles of the Program's own values; no entry if these values are the Program's own.
-        output_tiles: Likewise.
     """
 
     problem: Problem
-    outputs: Outputs
-    inputs: Mapping[Port, int]
+    outputs: Outputs  # port -> node
+    inputs: Mapping[Port, int]  # port -> elements
     valid_inputs: Mapping[Port, Counts]
-    valid_outputs: Mapping[Port, Counts]
-    arithmetic: Arithmetic
+    valid_outputs: Mapping[Port, Counts]  # likewise
+    arithmetic: Arithmetic  # arithmetic of the evaluation
     input_tiles: TilesOf = field(default_factory=dict)
-    output_tiles: TilesOf = field(default_factory=dict)
+    output_tiles: TilesOf = field(default_factory=dict)  # likewise
 
     def told(self, inputs: Mapping[Port, Array]) -> dict[Port, Array]:
         """Return the part of inputs [ranks, elements] to send: lanes without room in their atom stay here."""

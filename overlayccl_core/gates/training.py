@@ -37,21 +37,17 @@ class ArmEvidence:
 
     Attributes:
         steps_us: launch -> step times, paired by index with those of the other arms.
-        losses: seed -> losses of long runs; empty if not compared.
-        timed_losses: launch -> losses of the timed steps.
         gradient_rel_error: Error of the worst parameter against the unsharded model; None: not compared.
-        matmuls: (number, digest of shapes) of every inspected step.
-        peak_memory_bytes: None: not measured.
         disturbed_launches: Launches of steps_us in which others took too much of the CPU.
     """
 
     arm: str
     steps_us: Mapping[int, tuple[float, ...]]
-    losses: Mapping[int, Losses]
-    timed_losses: Mapping[int, Losses]
+    losses: Mapping[int, Losses]  # seed -> losses of long runs; empty if not compared
+    timed_losses: Mapping[int, Losses]  # launch -> losses of the timed steps
     gradient_rel_error: float | None
-    matmuls: frozenset[tuple[int, str]]
-    peak_memory_bytes: int | None = None
+    matmuls: frozenset[tuple[int, str]]  # (number, digest of shapes) of every inspected step
+    peak_memory_bytes: int | None = None  # None: not measured
     disturbed_launches: frozenset[int] = frozenset()
 
     @property
@@ -69,13 +65,12 @@ class Trained:
     """An arm on trial, and the developer's arm.
 
     Attributes:
-        numerics: Worst class of the arm's Programs.
         explained: Why the library may round differently than in the developer's step despite an exact class.
     """
 
     arm: ArmEvidence
     developer: ArmEvidence
-    numerics: NumericsClass
+    numerics: NumericsClass  # worst class of the arm's Programs
     explained: str = ""
 
 

@@ -11,84 +11,35 @@ Two sites have this shape (Megatron-LM, Shoeybi et al. 2019, section 3), as in t
          of its own.
 """
 
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
-from overlayccl_core.configuration.fields import Count, Fields
-from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.program.case import Case, ParameterValue, count
-from overlayccl_core.program.kinds import DType, Placement
+from overlayccl_core.configuration.fields import Count
+from overlayccl_core.problems import tp_mlp
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.language import add, all_reduce
-from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
+from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.recorder import IO
 
-PARTS = 2  # 0: attention, 1: MLP
+PARTS = 2  # 0: attention, 1: MLP; they are added on their rank, so a sum has the bytes of one
+
+# Sums of activations, as in tp_mlp: the exit's backward is the identity for each part.
+parameters, name, proxy = tp_mlp.parameters, tp_mlp.name, tp_mlp.proxy
+has_backward, equals_backward = tp_mlp.has_backward, tp_mlp.equals_backward
+payload_bytes, bus_factor = tp_mlp.payload_bytes, tp_mlp.bus_factor
 
 
-class Entry(Fields):
+class Entry(tp_mlp.Entry):
     """Any number of ranks fits."""
 
-    microbatches: Count = Field(description="microbatches of a step")
     layers: Count = Field(description="parallel blocks, one after another; each has one sum, of two parts")
-    shape: tuple[Count, ...] = Field(min_length=1, description="[batch, sequence, width] of an activation")
-    site: Literal["exit", "entry"] = Field(
-        default="exit", description="of a block: exit (the default) or entry"
-    )
-
-
-def parameters(entry: Entry, ranks: int, dtype: DType) -> dict[str, ParameterValue]:
-    """The entry's own fields."""
-    return entry.model_dump()
-
-
-def name(case: Case) -> str:
-    """m8-l4-32KiB, or m8-l4-32KiB-entry: microbatches, blocks, bytes of a block's sum."""
-    each = bytes_text(count(case["shape"]) * case.dtype.bytes)
-    site = "" if case["site"] == "exit" else f"-{case['site']}"
-    return f"m{case['microbatches']}-l{case['layers']}-{each}{site}"
 
 
 def problem(case: Case) -> Problem:
     """Ports ("partial", m, l, part) -> ("total", m, l), part 0: attention, 1: MLP; the block of (m, l) gives both
     partial sums and needs the one total of the block before it."""
-    microbatches, layers, shape = range(case["microbatches"]), case["layers"], case["shape"]
-    order = tuple(range(layers)) if case["site"] == "exit" else tuple(reversed(range(layers)))
-    each = [(m, layer) for m in microbatches for layer in order]
-    before = {(m, b): (m, a) for m in microbatches for a, b in pairwise(order)}
-    blocks = [
-        Segment(
-            name=("block", *at),
-            needs=(("total", *before[at]),) if at in before else (),
-            gives=tuple(("partial", *at, part) for part in range(PARTS)),
-        )
-        for at in each
-    ]
-    left = [Segment(name=("weights", *at), after=(("block", *at),)) for at in each if case["site"] == "entry"]
-    last = "loss" if case["site"] == "exit" else "front"
-    ends = [Segment(name=(last, m), needs=(("total", m, order[-1]),)) for m in microbatches]
-    partial = PortSpec(
-        shape=shape, dtype=case.dtype, placement=Placement.PARTIAL, cotangent=Placement.REPLICATE
-    )
-    total = PortSpec(
-        shape=shape, dtype=case.dtype, placement=Placement.REPLICATE, cotangent=Placement.REPLICATE
-    )
-    return Problem(
-        case=case,
-        inputs={("partial", *at, part): partial for at in each for part in range(PARTS)},
-        outputs={("total", *at): total for at in each},
-        segments=(*blocks, *left, *ends),
-        parameters={
-            **of_every_problem(case),
-            "microbatches": case["microbatches"],
-            "layers": layers,
-            "layer_order": order,
-            "parts": PARTS,
-            "shape": shape,
-            "elements": count(shape),
-        },
-    )
+    return tp_mlp.of_sums(case, PARTS)
 
 
 def reference(io: IO, p: Any) -> None:
@@ -97,32 +48,6 @@ def reference(io: IO, p: Any) -> None:
         for layer in p.layer_order:
             attention, mlp = (io.read("partial", m, layer, part) for part in range(p.parts))
             io.write("total", m, layer, all_reduce(add(attention, mlp), "sum"))
-
-
-def has_backward(case: Case) -> bool:
-    """The exit's backward is the identity for each part; the entry is itself the backward half of one."""
-    return bool(case["site"] == "exit")
-
-
-def equals_backward(case: Case) -> Case | None:
-    """None: the identity needs no library."""
-    return None
-
-
-def payload_bytes(case: Case) -> int:
-    """Bytes that one rank gives to all M * L sums together. Parts added on their rank are one operand."""
-    return int(case["microbatches"] * case["layers"] * count(case["shape"]) * case.dtype.bytes)
-
-
-def bus_factor(case: Case) -> float:
-    """busbw = algbw * 2 (n - 1) / n, as all_reduce in nccl-tests, doc/PERFORMANCE.md."""
-    return 2 * (case.ranks - 1) / case.ranks
-
-
-def proxy(large: Case) -> dict[str, Any]:
-    """At most two microbatches of two blocks, of the same shape."""
-    fewer = {name: min(large[name], 2) for name in ("microbatches", "layers")}
-    return {**fewer, "shape": large["shape"], "site": large["site"]}
 
 
 def examples(ranks: int) -> dict[str, dict[str, Any]]:

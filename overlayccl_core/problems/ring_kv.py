@@ -61,10 +61,7 @@ def problem(case: Case) -> Problem:
         case=case,
         inputs=dict.fromkeys(shards, shard),
         outputs=dict.fromkeys(fulls, full),
-        segments=(
-            Segment(name=("projection",), gives=shards),
-            Segment(name=("attention",), needs=fulls),
-        ),
+        segments=(Segment(name=("projection",), gives=shards), Segment(name=("attention",), needs=fulls)),
         parameters={
             **of_every_problem(case),
             "slots": SLOTS,

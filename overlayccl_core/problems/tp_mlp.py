@@ -10,6 +10,7 @@ Two sites have this shape (Megatron-LM, Shoeybi et al. 2019, section 3):
          The gradients of the weights that read the input are left to be computed while it is in flight.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -49,30 +50,33 @@ def name(case: Case) -> str:
 
 def problem(case: Case) -> Problem:
     """Ports ("partial", m, l) -> ("total", m, l); the block of (m, l) needs the total before it."""
+    return of_sums(case)
+
+
+def of_sums(case: Case, parts: int | None = None) -> Problem:
+    """The Problem of sums, each of one partial activation a rank, or of several: ("partial", m, l, part)."""
     microbatches, layers, shape = range(case["microbatches"]), case["layers"], case["shape"]
     order = tuple(range(layers)) if case["site"] == "exit" else tuple(reversed(range(layers)))
     each = [(m, layer) for m in microbatches for layer in order]
     before = {(m, b): (m, a) for m in microbatches for a, b in pairwise(order)}
+    given = {
+        at: (("partial", *at),) if parts is None else tuple(("partial", *at, part) for part in range(parts))
+        for at in each
+    }
     blocks = [
-        Segment(
-            name=("block", *at),
-            needs=(("total", *before[at]),) if at in before else (),
-            gives=(("partial", *at),),
-        )
+        Segment(name=("block", *at), needs=(("total", *before[at]),) if at in before else (), gives=given[at])
         for at in each
     ]
     left = [Segment(name=("weights", *at), after=(("block", *at),)) for at in each if case["site"] == "entry"]
     last = "loss" if case["site"] == "exit" else "front"
     ends = [Segment(name=(last, m), needs=(("total", m, order[-1]),)) for m in microbatches]
-    partial = PortSpec(
-        shape=shape, dtype=case.dtype, placement=Placement.PARTIAL, cotangent=Placement.REPLICATE
-    )
     total = PortSpec(
         shape=shape, dtype=case.dtype, placement=Placement.REPLICATE, cotangent=Placement.REPLICATE
     )
+    partial = replace(total, placement=Placement.PARTIAL)
     return Problem(
         case=case,
-        inputs={("partial", *at): partial for at in each},
+        inputs={port: partial for at in each for port in given[at]},
         outputs={("total", *at): total for at in each},
         segments=(*blocks, *left, *ends),
         parameters={
@@ -80,6 +84,7 @@ def problem(case: Case) -> Problem:
             "microbatches": case["microbatches"],
             "layers": layers,
             "layer_order": order,
+            **({} if parts is None else {"parts": parts}),
             "shape": shape,
             "elements": count(shape),
         },

@@ -68,11 +68,7 @@ def problem(case: Case) -> Problem:
             Segment(name=("route",), gives=(("send",),)),
             Segment(name=("experts",), needs=(("received",),)),
         ),
-        parameters={
-            **of_every_problem(case),
-            "chunk": case["chunk"],
-            "width": case["width"],
-        },
+        parameters={**of_every_problem(case), "chunk": case["chunk"], "width": case["width"]},
     )
 
 

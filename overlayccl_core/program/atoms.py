@@ -25,15 +25,7 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.map_algebra import ragged, split_sources
 from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.meaning import TooLarge
-from overlayccl_core.program.nodes import (
-    Node,
-    Outputs,
-    Port,
-    make_input,
-    make_view,
-    rebuild,
-    topological,
-)
+from overlayccl_core.program.nodes import Node, Outputs, Port, make_input, make_view, rebuild, topological
 from overlayccl_core.program.problem import PortSpec, Problem
 
 MAX_CUTS = 2**20  # of one value

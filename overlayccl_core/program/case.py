@@ -21,23 +21,18 @@ class Case:
     """A Problem's parameters at a world size.
 
     Attributes:
-        ranks: N of the Problem.
-        ranks_per_node: Ranks of ONE group on a node; equal to `ranks`: one tier.
-        groups: Groups of ranks at once; ranks * groups is the deployment's world size.
-        strided: The ranks of a group are a stride apart, not contiguous.
         uniform: Ranks compile what they run, one graph for all; they differ in the contents of tables only. Not
             part of the id: a deployment has one kind.
-        name: The part of the id written by the Problem (`m8-l8-32KiB`); it need not tell all parameters.
     """
 
     problem: str
-    ranks: int
-    ranks_per_node: int
+    ranks: int  # N of the Problem
+    ranks_per_node: int  # ranks of ONE group on a node; equal to `ranks`: one tier
     dtype: DType = DType.FLOAT32
-    groups: int = 1
-    strided: bool = False
+    groups: int = 1  # groups of ranks at once; ranks * groups is the deployment's world size
+    strided: bool = False  # the ranks of a group are a stride apart, not contiguous
     uniform: bool = False
-    name: str
+    name: str  # the part of the id written by the Problem (`m8-l8-32KiB`); it need not tell all parameters
     parameters: tuple[tuple[str, ParameterValue], ...]
 
     def __post_init__(self) -> None:

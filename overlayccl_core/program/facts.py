@@ -102,9 +102,5 @@ def read_by(view: Node, x: Node, ranks: int, valid: tuple[int, ...] | None = Non
     mine = (start >= base) & (start < base + x.size)
     row, start, length = union_of_intervals(row[mine], start[mine] - base, length[mine], x.size)
     if layout.rows == 1:  # the union first, then one copy for every rank
-        return (
-            np.repeat(np.arange(ranks), len(start)),
-            np.tile(start, ranks),
-            np.tile(length, ranks),
-        )
+        return (np.repeat(np.arange(ranks), len(start)), np.tile(start, ranks), np.tile(length, ranks))
     return row, start, length

@@ -131,12 +131,11 @@ class Label:
     Attributes:
         graph: The compiled graph it was traced in: empty before the strategy's first boundary, then `g1`, `g2`,
             ...
-        call: The call shared with others (calls.py); empty: a call of its own.
     """
 
     graph: str = ""
     issue: IssueOrder = IssueOrder.AS_WRITTEN
-    call: str = ""
+    call: str = ""  # the call shared with others (calls.py); empty: a call of its own
 
     def __post_init__(self) -> None:
         if not _GRAPH.fullmatch(self.graph):

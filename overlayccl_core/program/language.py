@@ -34,16 +34,14 @@ class Library:
             are ordinary known ways.
         single_graph: The developer's collectives, unmerged, without boundaries, in an order that lets independent
             ones be in flight together; empty: none.
-        hand_bundled: The obvious one-line change; empty: none.
-        others: All other listed strategies.
         ways: Pairs (file of ways, function (io, p, way)). Each way of the file is a strategy of the same name
             (`program/ways.py`) and may have one of the roles.
     """
 
     developer: str | tuple[str, ...]
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()  # all other listed strategies
     ways: tuple[tuple[object, object], ...] = ()
-    hand_bundled: str = ""
+    hand_bundled: str = ""  # the obvious one-line change; empty: none
     single_graph: str = ""
 
 

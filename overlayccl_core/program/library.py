@@ -25,18 +25,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyLibrary:
-    """The LIBRARY of one source.
-
-    Attributes:
-        functions: Every public function in its order, listed or not; offered ways come last.
-        ways: The offered ways.
-        derived: The offered ways that are made of others.
-    """
+    """The LIBRARY of one source."""
 
     listed: Library
-    functions: tuple[str, ...]
-    ways: tuple[str, ...] = ()
-    derived: frozenset[str] = frozenset()
+    functions: tuple[str, ...]  # every public function in its order, listed or not; offered ways come last
+    ways: tuple[str, ...] = ()  # the offered ways
+    derived: frozenset[str] = frozenset()  # the offered ways that are made of others
 
     @property
     def developers(self) -> tuple[str, ...]:

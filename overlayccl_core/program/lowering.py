@@ -44,25 +44,20 @@ class Step:
     """One statement of the emitted module.
 
     Attributes:
-        event: Index of the Program's event behind the step.
         nodes: The step's values: one, or none at a boundary; a START or WAIT has all values of its call.
-        plan: Plan of a view (COPY).
-        addends: The two values added by a SUM without a buffer.
-        in_flight: Calls outstanding before the step.
         in_place: Values that take over their operand's storage. A START first copies the operands of its other
             values, if the library overwrites operands.
-        frees: Values not needed afterwards.
     """
 
     action: Action
-    event: int
+    event: int  # index of the Program's event behind the step
     nodes: tuple[Node, ...] = ()
     port: Port | None = None
-    plan: ViewPlan | None = None
-    addends: tuple[Node, ...] = ()
-    in_flight: int = 0
+    plan: ViewPlan | None = None  # plan of a view (COPY)
+    addends: tuple[Node, ...] = ()  # the two values added by a SUM without a buffer
+    in_flight: int = 0  # calls outstanding before the step
     in_place: tuple[Node, ...] = ()
-    frees: tuple[Node, ...] = ()
+    frees: tuple[Node, ...] = ()  # values not needed afterwards
 
     @property
     def node(self) -> Node | None:

@@ -44,6 +44,8 @@ def check_runs(runs: int) -> None:
 class Map:
     """The source of every element of a value, on every rank, as maximal runs, with one row if all rows agree.
 
+    Compared by content, so caches may have it in their keys.
+
     Attributes:
         rows: 1 (all ranks alike) or N.
         size: Elements of the result on a rank.
@@ -83,6 +85,12 @@ class Map:
                 head + self.keys.tobytes() + self.sources.tobytes(), digest_size=16
             ).digest()
         return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Map) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def row_digests(self) -> list[bytes]:

@@ -78,19 +78,12 @@ def guard(elements: int) -> None:
 
 
 def _apply(
-    x: Node,
-    operands: list[Held],
-    inputs: Mapping[Port, Array],
-    arithmetic: Arithmetic,
-    ranks: int,
+    x: Node, operands: list[Held], inputs: Mapping[Port, Array], arithmetic: Arithmetic, ranks: int
 ) -> Held:
     match x.kind:
         case Kind.INPUT:
             data = inputs[x.port]
-            return Held(
-                data,
-                np.arange(ranks) if len(data) == ranks else np.zeros(ranks, np.int64),
-            )
+            return Held(data, np.arange(ranks) if len(data) == ranks else np.zeros(ranks, np.int64))
         case Kind.VIEW:
             return _view(x, operands, arithmetic, ranks)
         case Kind.SCALE:
@@ -193,10 +186,7 @@ def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
             blocks = a.data[members].reshape(len(members), g, g, -1).swapaxes(1, 2)
             return Held(blocks.reshape(len(members) * g, -1), each_rank)
         case Kind.REDUCE_SCATTER:
-            return Held(
-                arithmetic.combine(a.data, members, x).reshape(len(members) * g, -1),
-                each_rank,
-            )
+            return Held(arithmetic.combine(a.data, members, x).reshape(len(members) * g, -1), each_rank)
         case _:
             return Held(arithmetic.combine(a.data, members, x), of_rank)
 

@@ -335,11 +335,11 @@ def _of_no_views(operands: Sequence[Node], map_: Map) -> tuple[list[Node], Map]:
     below = [x.operands if x.kind is Kind.VIEW else (x,) for x in operands]
     leaves = list(dict.fromkeys(leaf for viewed in below for leaf in viewed))
     number = {leaf: i for i, leaf in enumerate(leaves)}
-    laid = [
+    laid = tuple(
         Laid(tuple(number[leaf] for leaf in viewed), x.map if x.kind is Kind.VIEW else None)
         for x, viewed in zip(operands, below, strict=True)
-    ]
-    used, normal = normal_view([leaf.size for leaf in leaves], laid, map_)
+    )
+    used, normal = normal_view(tuple(leaf.size for leaf in leaves), laid, map_)
     return [leaves[i] for i in used], normal
 
 

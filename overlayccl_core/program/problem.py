@@ -26,21 +26,18 @@ class PortSpec:
     """One input or output as one rank sees it.
 
     Attributes:
-        placement: What the ranks' values mean together.
-        cotangent: The same of their gradients.
         valid: Number of meaningful leading elements on each rank (0: none); None: all (full counts become None).
         within: Smallest and largest value of an element (None: any). Ids need it. A float may also be -inf, as
             padding.
-        saved: An output read by the backward only, as an input of the same name.
     """
 
     shape: tuple[int, ...]
     dtype: DType = DType.FLOAT32
-    placement: Placement = Placement.VARYING
-    cotangent: Placement = Placement.VARYING
+    placement: Placement = Placement.VARYING  # what the ranks' values mean together
+    cotangent: Placement = Placement.VARYING  # the same of their gradients
     valid: tuple[int, ...] | None = None
     within: tuple[int, int] | None = None
-    saved: bool = False
+    saved: bool = False  # an output read by the backward only, as an input of the same name
 
     def __post_init__(self) -> None:
         if not self.shape or min(self.shape) < 1:
@@ -82,27 +79,21 @@ class Draw:
 
     Attributes:
         inputs: port -> [ranks, elements], or [1, elements] if all ranks hold the same.
-        label: In words, the kind of data behind an element of an output.
         sizes: output -> sizes of its elements (default: 1). An error is relative to the larger of element and
             size.
     """
 
     inputs: Mapping[Port, NDArray[Any]]
-    label: Callable[[Port, int], str]
+    label: Callable[[Port, int], str]  # in words, the kind of data behind an element of an output
     sizes: Mapping[Port, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
-    """The data treated alike by a Program (gates/alike.py).
+    """The data treated alike by a Program (gates/alike.py)."""
 
-    Attributes:
-        parts: int64[parts], numbers from 0 on, equal for parts computed in one way.
-        evenly: The parts computed in one way are interchangeable, and so are the named things of a rank.
-    """
-
-    parts: NDArray[np.int64]
-    evenly: bool
+    parts: NDArray[np.int64]  # int64[parts], numbers from 0 on, equal for parts computed in one way
+    evenly: bool  # the parts computed in one way are interchangeable, and so are the named things of a rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +128,6 @@ class Problem:
     """A computation of all ranks at one Case: ports, segments, and the parameters of a strategy's `p`.
 
     Attributes:
-        linear: Only linear operations may solve it, so the modular proof is complete.
         nonlinear: Backward and test data of a nonlinear Problem; None for one read from a file.
         arguments: name -> integers of each rank, equally many for all. The Case fixes them, a script may have
             others, and no tensor shows them.
@@ -149,7 +139,7 @@ class Problem:
     outputs: Mapping[Port, PortSpec]
     segments: tuple[Segment, ...]
     parameters: Mapping[str, ParameterValue]
-    linear: bool = True
+    linear: bool = True  # only linear operations may solve it, so the modular proof is complete
     nonlinear: Nonlinear | None = field(default=None, repr=False, compare=False)
     arguments: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     _giver: dict[Port, Segment] = field(default_factory=dict, repr=False, compare=False)

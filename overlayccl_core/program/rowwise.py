@@ -36,24 +36,19 @@ class Operation:
             their places in the rows, int64 [K, rows, 1], and the width.
         torch: An expression with the operands in braces; empty: the function of torch (or of
             emit/runtime/layout.py) of the operation's name.
-        text: The same for people.
         reduction: Combines the results of a row's parts into that of the row; None: only whole rows will do.
-        rounds: The result may be rounded.
-        counted_as: The cost model's local operation that handles as many bytes.
-        commutes: Swapped operands give the same bits (not for a maximum: -0 and +0 are equal).
-        linear: In its operands, taken together.
     """
 
     form: Form
     operands: int
     meaning: Callable[..., Array]
-    text: str
+    text: str  # the same for people
     torch: str = ""
     reduction: Reduction | None = None
-    rounds: bool = True
-    counted_as: str = "scale"
-    commutes: bool = False
-    linear: bool = False
+    rounds: bool = True  # the result may be rounded
+    counted_as: str = "scale"  # the cost model's local operation that handles as many bytes
+    commutes: bool = False  # swapped operands give the same bits (not for a maximum: -0 and +0 are equal)
+    linear: bool = False  # in its operands, taken together
 
 
 def _picked(wide: Array, place: Array, width: int) -> Array:

@@ -14,14 +14,7 @@ from overlayccl_core.program.arithmetics import is_max
 from overlayccl_core.program.facts import equal_in_groups
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.maps import Map
-from overlayccl_core.program.nodes import (
-    Node,
-    Outputs,
-    make_scale,
-    make_view,
-    rebuild,
-    topological,
-)
+from overlayccl_core.program.nodes import Node, Outputs, make_scale, make_view, rebuild, topological
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.schedule import schedule
 from overlayccl_core.program.substitution import substitute

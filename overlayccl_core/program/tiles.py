@@ -21,15 +21,10 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """The lanes of a large value's atoms.
+    """The lanes of a large value's atoms."""
 
-    Attributes:
-        lanes: Elements repeated in an atom; an atom of fewer elements has fewer.
-        runs: (number of atoms, elements of each), from the front.
-    """
-
-    lanes: int
-    runs: tuple[tuple[int, int], ...]
+    lanes: int  # elements repeated in an atom; an atom of fewer elements has fewer
+    runs: tuple[tuple[int, int], ...]  # (number of atoms, elements of each), from the front
 
     @classmethod
     def of(cls, lanes: int, widths: Ints) -> "Tiles":

@@ -18,12 +18,12 @@ the collectives that only move equal copies.
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from overlayccl_core.program import map_algebra, maps
 from overlayccl_core.program.arithmetics import not_linear
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import DType, Kind, Placement, Rejected
-from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import (
     Node,
     Outputs,
@@ -175,15 +175,4 @@ def _view_step(x: Node, c: Node) -> list[tuple[Node, Node]]:
     return cotangents
 
 
-_inverses: dict[tuple[bytes, int, int], list[Map]] = {}
-_MOST_INVERSES = 256
-
-
-def _inverse(m: Map, base: int, size: int) -> list[Map]:
-    """map_algebra.inverse_layers, memoised: the layers of a model share their maps."""
-    key = (m.digest, base, size)
-    if key not in _inverses:
-        if len(_inverses) >= _MOST_INVERSES:
-            _inverses.clear()
-        _inverses[key] = map_algebra.inverse_layers(m, base, size)
-    return _inverses[key]
+_inverse = lru_cache(maxsize=256)(map_algebra.inverse_layers)  # the layers of a model share their maps

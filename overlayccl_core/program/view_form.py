@@ -5,14 +5,13 @@ It depends on layouts only, not on values: each viewed value is a leaf, known by
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
 from overlayccl_core.program.maps import Map
 
-_normal_views: dict[tuple[object, ...], tuple[tuple[int, ...], Map]] = {}
-_MOST_NORMAL_VIEWS = 4096
 _MOST_RUNS_KEPT = 1024
 
 
@@ -23,29 +22,26 @@ class Laid:
     leaves: tuple[int, ...]
     map: Map | None
 
-    @property
-    def key(self) -> tuple[tuple[int, ...], bytes]:
-        """Equal keys: equal elements of equal leaves."""
-        return self.leaves, b"" if self.map is None else self.map.digest
 
-
-def normal_view(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> tuple[tuple[int, ...], Map]:
+def normal_view(sizes: tuple[int, ...], operands: tuple[Laid, ...], map_: Map) -> tuple[tuple[int, ...], Map]:
     """Return (leaves, Map): the view of the operands as a view of leaves, each once, in order of use.
 
-    The result is kept: the layers of a model share it.
+    The layers of a model share the result: that of few runs is kept.
 
     Args:
         sizes: Sizes of the leaves, numbered in the order in which the operands name them.
     """
-    key = (map_.digest, tuple(sizes), tuple(x.key for x in operands))
-    if key in _normal_views:
-        return _normal_views[key]
-    normal = _in_order_of_use(sizes, _through_views(sizes, operands, map_))
-    if normal[1].runs <= _MOST_RUNS_KEPT:
-        if len(_normal_views) >= _MOST_NORMAL_VIEWS:
-            _normal_views.clear()
-        _normal_views[key] = normal
-    return normal
+    runs = map_.runs + sum(x.map.runs for x in operands if x.map is not None)
+    return (_kept if runs <= _MOST_RUNS_KEPT else _normal_view)(sizes, operands, map_)
+
+
+def _normal_view(
+    sizes: tuple[int, ...], operands: tuple[Laid, ...], map_: Map
+) -> tuple[tuple[int, ...], Map]:
+    return _in_order_of_use(sizes, _through_views(sizes, operands, map_))
+
+
+_kept = lru_cache(maxsize=4096)(_normal_view)
 
 
 def _through_views(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> Map:

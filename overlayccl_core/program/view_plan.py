@@ -49,25 +49,21 @@ class ViewPlan:
     Attributes:
         map, sizes: Of the view and of its operands. `pieces` and `rows` are written out from them on demand: at
             many ranks they are large, and few plans are printed.
-        operand: The aliased operand.
-        repeat: Copies of the joined operands.
         shape, starts, extents, order: Reshape the joined operands to `shape`, narrow axis a to extents[a] elements
             from starts[a][row] on, permute the axes by `order`.
-        width: Elements of a row of the joined operands, for rows picked by a table.
-        joins: Several operands are laid end to end first.
     """
 
     layout: Layout
     map: Map
     sizes: tuple[int, ...]
-    operand: int = -1
-    repeat: int = 1
+    operand: int = -1  # the aliased operand
+    repeat: int = 1  # copies of the joined operands
     shape: tuple[int, ...] = ()
     starts: tuple[tuple[int, ...], ...] = ()
     extents: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
-    width: int = 1
-    joins: bool = False
+    width: int = 1  # elements of a row of the joined operands, for rows picked by a table
+    joins: bool = False  # several operands are laid end to end first
 
     @property
     def is_alias(self) -> bool:
@@ -114,37 +110,15 @@ def view_plan(node: Node, *, uniform: bool = False) -> ViewPlan:
     name = "uniform_plan" if uniform else "view_plan"
     plan: ViewPlan | None = node.facts.get(name)
     if plan is None:
-        key = _Key(node.map, tuple(x.size for x in node.operands))
-        plan = _kept(key) if node.map.runs <= MOST_RUNS_KEPT else _plan(key)
+        sizes = tuple(x.size for x in node.operands)
+        plan = (_kept if node.map.runs <= MOST_RUNS_KEPT else _plan)(node.map, sizes)
         if uniform and plan.slices_differ:
-            plan = _rows(key)
+            plan = _rows(node.map, sizes)
         node.facts[name] = plan
     return plan
 
 
-class _Key:
-    """A map and the sizes of its operands, compared by content."""
-
-    __slots__ = ("map", "sizes")
-
-    def __init__(self, map_: Map, sizes: tuple[int, ...]) -> None:
-        self.map = map_
-        self.sizes = sizes
-
-    def __hash__(self) -> int:
-        return hash((self.map.digest, self.sizes))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and (self.map.digest, self.sizes) == (other.map.digest, other.sizes)
-
-
-@lru_cache(maxsize=4096)
-def _kept(key: _Key) -> ViewPlan:
-    return _plan(key)
-
-
-def _plan(key: _Key) -> ViewPlan:
-    m, sizes = key.map, key.sizes
+def _plan(m: Map, sizes: tuple[int, ...]) -> ViewPlan:
     new = partial(ViewPlan, map=m, sizes=sizes)
     if not sizes:
         return new(layout=Layout.ZEROS)
@@ -160,15 +134,15 @@ def _plan(key: _Key) -> ViewPlan:
     if radix := _radix(m, total):
         shape, starts, extents, order = radix
         return new(layout=Layout.RADIX, shape=shape, starts=starts, extents=extents, order=order, joins=joins)
-    if in_pieces:
-        return new(layout=Layout.PIECES)
-    return _rows(key)
+    return new(layout=Layout.PIECES) if in_pieces else _rows(m, sizes)
 
 
-def _rows(key: _Key) -> ViewPlan:
+_kept = lru_cache(maxsize=4096)(_plan)
+
+
+def _rows(m: Map, sizes: tuple[int, ...]) -> ViewPlan:
     """Rows picked by a table, a form for every view."""
-    width = _width(key.map, sum(key.sizes))
-    return ViewPlan(layout=Layout.ROWS, map=key.map, sizes=key.sizes, width=width, joins=len(key.sizes) > 1)
+    return ViewPlan(layout=Layout.ROWS, map=m, sizes=sizes, width=_width(m, sum(sizes)), joins=len(sizes) > 1)
 
 
 def _repeats(m: Map, total: int) -> int:

@@ -48,17 +48,12 @@ def all_ways() -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A way offered by a pair, in a library or in another file of ways.
+    """A way offered by a pair, in a library or in another file of ways."""
 
-    Attributes:
-        name: Its name there.
-        way: Its name in its own file.
-    """
-
-    name: str
+    name: str  # its name there
     doc: str
     file: str
-    way: str
+    way: str  # its name in its own file
     template: str
     derived: bool
 

@@ -21,8 +21,9 @@ from overlayccl_core.report.blocks import (
     count,
     of,
     percent,
+    table_of,
 )
-from overlayccl_core.report.charts import Ink, figure, is_narrow, log_ticks, named
+from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.rendering import Part, rendered
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 
@@ -95,24 +96,23 @@ def _figure(curves: pl.DataFrame, labels: Mapping[str, str]) -> Figure:
         row
         | {
             "arm": labels[row["arm"]],
-            "text": f"{labels[row['arm']]}, {row['evaluations']} evaluations: {_ratio(Ratio(**_ends(row)))}",
+            "text": f"{labels[row['arm']]}, {row['evaluations']} evaluations: {_ratio(ratio)}",
         }
         for row in mean_curves(curves)
+        for ratio in [Ratio(value=row["value"], low=row["low"], high=row["high"])]
     ]
     bands = [row for row in rows if row["low"] is not None]
     most = max(row["high"] or row["value"] for row in rows)
     scale = alt.Scale(type="log", domain=[1, max(1.02 * most, 1.05)], nice=False)
-    known = list(labels.values())
-    inks = [_INKS[n % len(_INKS)].value for n in range(len(known))]
-    dashes = [_DASHES[n % len(_DASHES)] for n in range(len(known))]
+    inks = {name: _INKS[n % len(_INKS)].value for n, name in enumerate(labels.values())}
+    dashes = {name: _DASHES[n % len(_DASHES)] for n, name in enumerate(labels.values())}
 
     def build(width: int) -> Any:
         x = alt.X("evaluations:Q", title="evaluations at each place (log)", scale=_log_x(rows))
         axis = alt.Axis(values=_ticks(scale.domain[1]))
         title = "over the best" if is_narrow(width) else "price over the cheapest that any search found (log)"
         legend = alt.Legend(symbolType="stroke", symbolOpacity=1)
-        color = alt.Color("arm:N", title=None, legend=legend, scale=alt.Scale(domain=known, range=inks))
-        dash = alt.StrokeDash("arm:N", title=None, scale=alt.Scale(domain=known, range=dashes))
+        color, dash = by_look(alt.Color, "arm", inks, legend=legend), by_look(alt.StrokeDash, "arm", dashes)
         band = (
             alt.Chart(named("bands"))
             .mark_area(opacity=0.18, interpolate="step-after", aria=False)
@@ -151,41 +151,27 @@ def _log_x(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _table(arms: pl.DataFrame, labels: Mapping[str, str]) -> Table:
-    return Table(
-        title="Each search over its seeds (medians; brackets: 95% interval over seeds, from 5 on)",
-        headers=(
-            "search",
-            "seeds",
-            "evaluations a place",
-            "of them duplicates",
-            "end price over the best of all",
-            "after equally many evaluations",
-            "families a place",
-            "USD, all seeds",
-        ),
-        rows=tuple(
-            (
-                labels[str(arm)],
-                str(here.height),
-                figures(_median(here["evaluations"] / here["places"])),
-                percent(_median(1 - here["priced"] / here["evaluations"])),
-                _ratio(over_seeds(here["relative"])),
-                _ratio(over_seeds(here["relative_at_equal"])),
-                figures(_median(here["families"] / here["places"])),
-                NOTHING if here["usd"].null_count() == here.height else f"{here['usd'].sum():.2f}",
-            )
-            for (arm,), here in arms.group_by("arm", maintain_order=True)
-        ),
+    return table_of(
+        "Each search over its seeds (medians; brackets: 95% interval over seeds, from 5 on)",
+        arms.partition_by("arm", maintain_order=True),
+        {
+            "search": lambda here: labels[here["arm"][0]],
+            "seeds": lambda here: str(here.height),
+            "evaluations a place": lambda here: figures(_median(here["evaluations"] / here["places"])),
+            "of them duplicates": lambda here: percent(_median(1 - here["priced"] / here["evaluations"])),
+            "end price over the best of all": lambda here: _ratio(over_seeds(here["relative"])),
+            "after equally many evaluations": lambda here: _ratio(over_seeds(here["relative_at_equal"])),
+            "families a place": lambda here: figures(_median(here["families"] / here["places"])),
+            "USD, all seeds": lambda here: (
+                NOTHING if here["usd"].null_count() == here.height else f"{here['usd'].sum():.2f}"
+            ),
+        },
         numeric=frozenset(range(1, 8)),
     )
 
 
 def _median(values: pl.Series) -> float:
     return float(values.median())  # type: ignore[arg-type]  # of numbers, and there are some
-
-
-def _ends(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("value", "low", "high")}
 
 
 def _ratio(ratio: Ratio) -> str:

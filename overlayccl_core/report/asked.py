@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.configuration.settings import BenchSection, ConfirmSection, ProbeSection, TrainSection
+from overlayccl_core.configuration.settings import (
+    BenchSection,
+    ConfirmSection,
+    ProbeSection,
+    Settings,
+    TrainSection,
+)
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.purposes import Purpose
@@ -16,6 +22,7 @@ from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
+from overlayccl_core.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,39 +119,31 @@ def too_few_steps(steps: pl.DataFrame, asked: TrainSection | ConfirmSection) -> 
 def shortfalls(tree: Tree) -> list[str]:
     """Return sentences on rounds below the floor, training at its fewest steps, unknown settings; often none."""
     unknown: list[str] = []
-    few = []
-    probes, asked = tree.table(PROBES, "probes"), tree.settings(PROBES, "probes")
-    if probes is not None:
-        few += of_probes(probes, asked.probe) if asked else []
-        unknown += [] if asked else ["the probes"]
+
+    def asked_of(table: Table, name: str, what: str = "") -> tuple[pl.DataFrame, Settings] | None:
+        """Return a table and its settings; None without them: `what` is then unknown if there is a table."""
+        rows, asked = tree.table(table, name), tree.settings(table, name)
+        if rows is not None and asked is None and what:
+            unknown.append(what)
+        return None if rows is None or asked is None else (rows, asked)
+
+    few: list[TooFew] = []
+    if found := asked_of(PROBES, "probes", "the probes"):
+        few += of_probes(found[0], found[1].probe)
     for problem in tree.problems:
-        bench, asked = (
-            tree.table(BENCH, f"problems/{problem}/bench"),
-            tree.settings(BENCH, f"problems/{problem}/bench"),
-        )
-        if bench is not None:
-            few += of_bench(problem, bench, asked.bench) if asked else []
-            unknown += [] if asked else [f"the bench of {problem}"]
-    confirmed, asked = tree.table(CONFIRMED, "confirmed"), tree.settings(CONFIRMED, "confirmed")
-    if confirmed is not None:
-        few += of_confirmed(confirmed, asked.confirm) if asked else []
-        unknown += [] if asked else ["what confirms the choice"]
+        if found := asked_of(BENCH, f"problems/{problem}/bench", f"the bench of {problem}"):
+            few += of_bench(problem, found[0], found[1].bench)
+    if found := asked_of(CONFIRMED, "confirmed", "what confirms the choice"):
+        few += of_confirmed(found[0], found[1].confirm)
     said = [too_few_rounds(few)]
-    if confirmed is not None:
+    if (confirmed := tree.table(CONFIRMED, "confirmed")) is not None:
         said.append(too_few_launches(confirmed["launch"].n_unique()))
     for model in tree.models:
-        steps, asked = tree.table(STEPS, f"train/{model}/steps"), tree.settings(STEPS, f"train/{model}/steps")
-        if steps is not None:
-            said += [too_few_steps(steps, asked.train)] if asked else []
-            unknown += [] if asked else [f"the training of {model}"]
-    steps, asked = (
-        tree.table(CONFIRMED_STEPS, "confirmed_steps"),
-        tree.settings(CONFIRMED_STEPS, "confirmed_steps"),
-    )
-    if steps is not None and asked:
-        said += [
-            too_few_steps(rows, asked.confirm) for _, rows in steps.group_by("model", maintain_order=True)
-        ]
+        if found := asked_of(STEPS, f"train/{model}/steps", f"the training of {model}"):
+            said.append(too_few_steps(found[0], found[1].train))
+    if found := asked_of(CONFIRMED_STEPS, "confirmed_steps"):
+        models = found[0].partition_by("model", maintain_order=True)
+        said += [too_few_steps(rows, found[1].confirm) for rows in models]
     if unknown:
         said.append(
             f"It is not known whether {', '.join(unknown)} got as many rounds and steps as they should: no sidecar "

@@ -1,14 +1,15 @@
 """Blocks of a section of the report, and the format of its numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.tables.table import Table as TableOfRun
 
+Row = TypeVar("Row")
 NOTHING = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -30,32 +31,25 @@ class Text:
     """A paragraph.
 
     Attributes:
-        tone: plain, missing (for a part that was not made), good or warning.
         sources: Sources of the figures, here and in all other blocks; empty without figures of a run.
     """
 
     text: str
-    tone: str = "plain"
+    tone: str = "plain"  # plain, missing (for a part that was not made), good or warning
     kind: str = "text"
     sources: Sources = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under headers.
-
-    Attributes:
-        numeric: Columns aligned to the right.
-        strong: Rows of the choice.
-        folded: Shown on demand, under its title.
-    """
+    """Rows under headers."""
 
     title: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    numeric: frozenset[int] = frozenset()
-    strong: frozenset[int] = frozenset()
-    folded: bool = False
+    numeric: frozenset[int] = frozenset()  # columns aligned to the right
+    strong: frozenset[int] = frozenset()  # rows of the choice
+    folded: bool = False  # shown on demand, under its title
     kind: str = "table"
     sources: Sources = frozenset()
 
@@ -65,21 +59,24 @@ class Table:
             raise ValueError(f"table {self.title!r}: {len(self.headers)} headers and a row {wrong[0]}")
 
 
+def table_of(
+    title: str, rows: Iterable[Row], columns: Mapping[str, Callable[[Row], str]], **look: Any
+) -> Table:
+    """Return a table with a row for each of `rows`. columns: header -> its cell; look: other fields of Table."""
+    cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
+    return Table(title=title, headers=tuple(columns), rows=cells, **look)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A model's result in a few words: a large figure, its reference, and the facts behind it.
-
-    Attributes:
-        lead: Text to read before the figure.
-        tone: good (faster beyond noise), plain (as good as known ways), warning (anything less).
-    """
+    """A model's result in a few words: a large figure, its reference, and the facts behind it."""
 
     title: str
-    lead: str
+    lead: str  # text to read before the figure
     figure: str
     unit: str
     lines: tuple[str, ...]
-    tone: str = "good"
+    tone: str = "good"  # good (faster beyond noise), plain (as good as known ways), warning (anything less)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

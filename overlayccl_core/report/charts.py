@@ -45,6 +45,12 @@ def named(name: str) -> Any:
     return alt.NamedData(name=name)
 
 
+def by_look(channel: Any, column: str, look: Mapping[str, Any], **more: Any) -> Any:
+    """Return alt.Color, alt.Shape or alt.StrokeDash of a column. look: value -> its colour, shape or dash."""
+    scale = alt.Scale(domain=list(look), range=list(look.values()))
+    return channel(f"{column}:N", title=None, scale=scale, **more)
+
+
 def figure(title: str, caption: str, build: Callable[[int], Any], data: Mapping[str, Rows]) -> Figure:
     """Draw `build(width)`, a chart of `named` data; its width, axes included, is set here, unless it has panels."""
     with debug_mode(False):  # no schema validation: it takes longer than drawing

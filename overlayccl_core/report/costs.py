@@ -6,7 +6,7 @@ import altair as alt
 
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, missing, ms, of, only, price
-from overlayccl_core.report.charts import Ink, figure, named
+from overlayccl_core.report.charts import Ink, by_look, figure, named
 from overlayccl_core.report.terms import NAMES, Explanation, Part, Priced, explanations, term_names
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
@@ -87,12 +87,7 @@ def _figure(explanation: Explanation) -> Figure:
     def build(width: int) -> Any:
         y = alt.Y("part:N", title=None, sort=[part.value for part in Part])
         x = alt.X("ms:Q", title="time of one pass, ms", stack="zero")
-        color = alt.Color(
-            "term:N",
-            title=None,
-            sort=terms,
-            scale=alt.Scale(domain=terms, range=[ink_of(term).value for term in terms]),
-        )
+        color = by_look(alt.Color, "term", {term: ink_of(term).value for term in terms}, sort=terms)
         bars = (
             alt.Chart(named("rows"))
             .mark_bar(height=20)

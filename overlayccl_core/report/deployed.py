@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -22,12 +23,10 @@ from overlayccl_core.report.blocks import (
     missing,
     ms,
     percent,
+    table_of,
     worded,
 )
-from overlayccl_core.report.disturbed import disturbed
-from overlayccl_core.report.emulated import emulated
-from overlayccl_core.report.measured import fingerprints_of, frames
-from overlayccl_core.report.nodes import of_nodes
+from overlayccl_core.report.measured import disturbed, emulated, fingerprints_of, frames, of_nodes
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_of
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.candidate_columns import is_found
@@ -118,50 +117,51 @@ def _choices(tree: Tree) -> list[Block]:
     if tree.deployed is None:
         said = "Nothing was timed again after the choice in this run."
         return [missing(said, f"Run: {tree.command}")]
-    recipes = {
-        (r["case"], r["direction"]): json.loads(r["recipe"]) for r in tree.choice.iter_rows(named=True)
-    }
+    recipes = {place_of(row): json.loads(row["recipe"]) for row in tree.choice.iter_rows(named=True)}
     rows = list(tree.deployed.sort("case", "direction", descending=[False, True]).iter_rows(named=True))
     warned = [warning for row in rows for warning in case_warnings(row)]
     warned += [DISTURBED] if tree.deployed["disturbed"].any() else []
     return [
         Text(text=_counted(rows)),
         *([Text(text=" ".join(warned), tone="warning")] if warned else []),
-        Table(
-            title="What was chosen at each Case, and the time of a pass",
-            headers=(
-                "Case",
-                "candidate",
-                "how it is made; numerics",
-                "a pass",
-                "over the best known way",
-                "use",
-            ),
-            rows=tuple(_choice(row, recipes.get((row["case"], row["direction"]))) for row in rows),
+        table_of(
+            "What was chosen at each Case, and the time of a pass",
+            rows,
+            {
+                "Case": lambda row: (
+                    place_of(row)
+                    + (f"; counts in the step of {row['trained_in']}" if row["trained_in"] else "")
+                ),
+                "candidate": _candidate,
+                "how it is made; numerics": lambda row: "; ".join(
+                    [_recipe(recipes[place_of(row)]), row["numerics"]]
+                    if place_of(row) in recipes
+                    else [row["numerics"]]
+                ),
+                "a pass": lambda row: ms(row["measured_us"]) + (", disturbed" if row["disturbed"] else ""),
+                "over the best known way": _over_known,
+                "use": lambda row: use_text(row["instead"]) if row["instead"] else "deployed",
+            },
             numeric=frozenset({3}),
         ),
         Text(text=READING),
-        Table(
-            title="Why each was chosen, by the launches that chose",
-            headers=("Case", "candidate", "why"),
-            rows=tuple((place_of(row), row["candidate"], row["reason"]) for row in rows),
+        table_of(
+            "Why each was chosen, by the launches that chose",
+            rows,
+            {"Case": place_of, "candidate": itemgetter("candidate"), "why": itemgetter("reason")},
             folded=True,
         ),
     ]
 
 
-def _choice(row: Mapping[str, Any], recipe: dict[str, Any] | None) -> tuple[str, ...]:
-    other = "" if row["best_other"] is None else f" ({arm_label(row['best_other'])})"
+def _candidate(row: Mapping[str, Any]) -> str:
     arm = stands_as(row["arm"], row["problem"])
-    made = f"{_recipe(recipe)}; {row['numerics']}" if recipe else row["numerics"]
-    return (
-        place_of(row) + (f"; counts in the step of {row['trained_in']}" if row["trained_in"] else ""),
-        row["candidate"] + (f" (= {arm_label(arm)})" if not is_found(row["candidate"]) else ""),
-        made,
-        ms(row["measured_us"]) + (", disturbed" if row["disturbed"] else ""),
-        f"{KNOWN if case_known(row) else worded(columns_ratio(row, 'gain'))}{other}",
-        use_text(row["instead"]) if row["instead"] else "deployed",
-    )
+    return f"{row['candidate']}{'' if is_found(row['candidate']) else f' (= {arm_label(arm)})'}"
+
+
+def _over_known(row: Mapping[str, Any]) -> str:
+    other = "" if row["best_other"] is None else f" ({arm_label(row['best_other'])})"
+    return f"{KNOWN if case_known(row) else worded(columns_ratio(row, 'gain'))}{other}"
 
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -229,35 +229,21 @@ def _stamps(tree: Tree) -> list[Block]:
     stamps = tree.table(CONFIRMED_STAMPS, "confirmed_stamps")
     if stamps is None or stamps.is_empty():
         return []
-    rows = [
-        (
-            f"{row['model']}, {row['microbatches']}",
-            arm_label(row["arm"]),
-            "" if row["ran_as"] == row["arm"] else arm_label(row["ran_as"]),
-            row["site"],
-            row["direction"],
-            row["candidate"],
-            row["program"][:8],
-            f"{row['library']} {row['library_version']}",
-            str(row["calls"]),
-        )
-        for row in stamps.iter_rows(named=True)
-    ]
     return [
-        Table(
-            title="Stamps: what the modules themselves say ran in a training step",
-            headers=(
-                "model, microbatches",
-                "arm",
-                "timed as",
-                "site",
-                "direction",
-                "candidate",
-                "digest",
-                "library",
-                "library calls a step",
-            ),
-            rows=tuple(rows),
+        table_of(
+            "Stamps: what the modules themselves say ran in a training step",
+            stamps.iter_rows(named=True),
+            {
+                "model, microbatches": lambda row: f"{row['model']}, {row['microbatches']}",
+                "arm": lambda row: arm_label(row["arm"]),
+                "timed as": lambda row: "" if row["ran_as"] == row["arm"] else arm_label(row["ran_as"]),
+                "site": itemgetter("site"),
+                "direction": itemgetter("direction"),
+                "candidate": itemgetter("candidate"),
+                "digest": lambda row: row["program"][:8],
+                "library": lambda row: f"{row['library']} {row['library_version']}",
+                "library calls a step": lambda row: str(row["calls"]),
+            },
             numeric=frozenset({8}),
             folded=True,
         )

@@ -9,7 +9,7 @@ import altair as alt
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import Block, Figure, Text, count, missing, ms, times
-from overlayccl_core.report.charts import Ink, figure, is_narrow, named
+from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, named
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import Worth
 
@@ -19,6 +19,7 @@ BY_HAND: dict[str, str] = {
     ArmName.BEST_KNOWN_WAY: "another strategy",
 }  # in the order of the waterfall, with the change of each
 SEARCH = "search"
+EFFECTS = {"whole step": Ink.GREY.value, "faster by": Ink.BLUE.value, "slower by": Ink.ORANGE.value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +102,7 @@ def _figure(worth: Worth, steps: list[Change]) -> Figure:
         drawn = bars.mark_bar(height=22).encode(
             x=alt.X("start:Q", title="step time, ms", scale=alt.Scale(domain=[0, most])),
             x2="end:Q",
-            color=alt.Color(
-                "effect:N",
-                title=None,
-                scale=alt.Scale(
-                    domain=["whole step", "faster by", "slower by"],
-                    range=[Ink.GREY.value, Ink.BLUE.value, Ink.ORANGE.value],
-                ),
-            ),
+            color=by_look(alt.Color, "effect", EFFECTS),
             description="text:N",
         )
         labels = bars.mark_text(align="left", dx=6, color=Ink.TEXT.value).encode(

@@ -16,6 +16,7 @@ from overlayccl_core.report.blocks import (
     mebibytes,
     missing,
     ms,
+    table_of,
     times,
     worded,
 )
@@ -136,31 +137,19 @@ _MARKS = {Part.RIVAL: " (rival)", Part.INSTEAD: " (in its place)"}
 
 
 def _table(worth: Worth) -> Table:
-    rows = [
-        (
-            f"M = {one.microbatches}, {arm_label(one.arm)}{_MARKS.get(one.part, '')}",
-            ms(one.step_us),
-            mebibytes(one.peak_memory_bytes),
-            times(one.gain),
-            one.gain.word if one.gain else NOTHING,
-            "yes" if one.needs_search else "no",
-            NOTHING if one.ran_as == one.arm else arm_label(one.ran_as),
-        )
-        for one in worth.splits
-    ]
-    return Table(
-        title=f"{worth.model}: ways to split its batch and to communicate",
-        folded=True,
-        headers=(
-            "split into, arm",
-            "step time",
-            "peak memory, a rank",
-            "step over that of what was chosen (95% interval)",
-            "what was chosen is",
-            "needs search",
-            "the same Programs as",
-        ),
-        rows=tuple(rows),
+    return table_of(
+        f"{worth.model}: ways to split its batch and to communicate",
+        worth.splits,
+        {
+            "split into, arm": lambda s: f"M = {s.microbatches}, {arm_label(s.arm)}{_MARKS.get(s.part, '')}",
+            "step time": lambda s: ms(s.step_us),
+            "peak memory, a rank": lambda s: mebibytes(s.peak_memory_bytes),
+            "step over that of what was chosen (95% interval)": lambda s: times(s.gain),
+            "what was chosen is": lambda s: s.gain.word if s.gain else NOTHING,
+            "needs search": lambda s: "yes" if s.needs_search else "no",
+            "the same Programs as": lambda s: NOTHING if s.ran_as == s.arm else arm_label(s.ran_as),
+        },
         numeric=frozenset(range(1, 7)),
         strong=frozenset(n for n, one in enumerate(worth.splits) if one is (worth.instead or worth.deployed)),
+        folded=True,
     )

@@ -1,8 +1,14 @@
-"""Measurements of a run: the rows with figures of its tables."""
+"""Measurements of a run: the rows with figures of its tables, and sentences on how far to rely on them."""
+
+from collections.abc import Iterator
 
 import polars as pl
 
-from overlayccl_core.measuring.job_status import MEASURED
+from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
+from overlayccl_core.launching import fingerprint
+from overlayccl_core.launching.node_report import LaunchClock, doubts
+from overlayccl_core.measuring.job_status import MEASURED, JobStatus
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED
@@ -34,3 +40,62 @@ def _ran(frame: pl.DataFrame) -> pl.DataFrame:
 def fingerprints_of(tree: Tree) -> list[str]:
     """Return the fingerprints of the measurements."""
     return sorted({one for frame in frames(tree).values() for one in frame["fingerprint"].unique()})
+
+
+def disturbed(tree: Tree) -> list[str]:
+    """Return a sentence with the disturbed launches of each measurement, or none."""
+    told = [
+        f"{len(bad)} of {len(launches)} launch{'es' if len(launches) != 1 else ''} of {name}"
+        for name, frame in _measured(tree)
+        for bad, launches in [(set(frame.filter("disturbed")["launch"]), set(frame["launch"]))]
+        if bad
+    ]
+    if not told:
+        return []
+    return [
+        f"Disturbed: others took over {FOREIGN_CPU_LIMIT:.0%} of the CPU in {', '.join(told)}. Rely on no gain "
+        "where that is most launches: measure again on a quiet machine."
+    ]
+
+
+def _measured(tree: Tree) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield (name, rows with figures) of every measurement."""
+    if (probes := tree.table(PROBES, "probes")) is not None:
+        yield "the probes", probes
+    for problem in tree.problems:
+        if (bench := tree.table(BENCH, f"problems/{problem}/bench")) is not None:
+            yield f"the bench of {problem}", bench.filter(pl.col("status") == JobStatus.TIMED)
+    for model in tree.models:
+        if (steps := tree.table(STEPS, f"train/{model}/steps")) is not None:
+            trained = pl.col("status") == JobStatus.TRAINED
+            yield f"the training of {model}", steps.filter(trained, pl.col("purpose") == Purpose.TIMED)
+    for name, table in (("passes", CONFIRMED), ("steps", CONFIRMED_STEPS)):
+        if (frame := tree.table(table, table.name)) is not None:
+            yield f"the {name} that confirm the choice", frame
+
+
+def of_nodes(tree: Tree) -> list[str]:
+    """Return the sentences; none if all nodes are alike with agreeing clocks, or there is one host."""
+    return doubts([one for frame in frames(tree).values() for one in _timed(frame)])
+
+
+def _timed(frame: pl.DataFrame) -> Iterator[LaunchClock]:
+    """Yield the shortest timing for each kind of nodes and clock offset."""
+    lasted = (
+        pl.col("steps_us").list.min()
+        if "steps_us" in frame.columns
+        else pl.col("samples_us").list.min() * pl.col("repeats")
+    )
+    kinds = frame.group_by("nodes", "clock_off_by_us", maintain_order=True).agg(
+        lasted.min().alias("shortest")
+    )
+    for nodes, off_by_us, shortest_us in kinds.drop_nulls("shortest").iter_rows():
+        yield LaunchClock(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)
+
+
+def emulated(tree: Tree) -> list[str]:
+    """Return the sentence; none if all times are of the library's collectives between real ranks."""
+    what = sorted({said for one in fingerprints_of(tree) if (said := fingerprint.part(one, "emulated"))})
+    if not what:
+        return []
+    return [f"Emulated: times are of {', '.join(what)}, not of the library's collectives between real ranks."]

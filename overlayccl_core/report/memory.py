@@ -11,7 +11,7 @@ from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.evidence import splits
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.report.blocks import Figure
-from overlayccl_core.report.charts import NARROW, WIDE, Ink, figure, is_narrow, log_ticks, named
+from overlayccl_core.report.charts import NARROW, WIDE, Ink, by_look, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.tables.deployed import Part
 
@@ -90,14 +90,8 @@ def figures(worth: Worth) -> list[Figure]:
         scaled = across.encoding()
         x = alt.X("mib:Q", title=MEMORY, **scaled)
         y = alt.Y("ms:Q", title="step time, ms", **up.encoding())
-        color = alt.Color(
-            "role:N",
-            title=None,
-            scale=alt.Scale(domain=roles, range=[ROLES[role][0].value for role in roles]),
-        )
-        shape = alt.Shape(
-            "role:N", title=None, scale=alt.Scale(domain=roles, range=[ROLES[role][1] for role in roles])
-        )
+        color = by_look(alt.Color, "role", {role: ROLES[role][0].value for role in roles})
+        shape = by_look(alt.Shape, "role", {role: ROLES[role][1] for role in roles})
         line = (
             alt.Chart(named("edge"))
             .mark_line(
@@ -116,14 +110,7 @@ def figures(worth: Worth) -> list[Figure]:
         labels = marks.mark_text(color=Ink.TEXT.value, aria=False).encode(text="m:N")
         return alt.layer(line, points, labels).properties(height=_height(width))
 
-    return [
-        figure(
-            f"{worth.model}: step time against memory",
-            CAPTION,
-            build,
-            {"rows": rows, "edge": edge},
-        )
-    ]
+    return [figure(f"{worth.model}: step time against memory", CAPTION, build, {"rows": rows, "edge": edge})]
 
 
 def side_by_side(places: Sequence[tuple[float, float]], reach: int) -> list[float]:

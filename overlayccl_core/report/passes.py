@@ -1,6 +1,6 @@
 """The bench of every candidate, at Cases that no model trains: only passes are timed there."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -67,7 +67,14 @@ def _bench(tree: Tree, problem: str) -> Iterator[Block]:
         place = (row["case"], row["direction"])
         lines += _lines(row, _named(ways, place), measured.get(place, {}), known)
     if lines:
-        yield _table(problem, lines)
+        yield Table(
+            title=f"{problem}: the bench of all candidates where no model trains a Case, by which was chosen",
+            headers=("Case", "candidate", "predicted", "a pass, measured", "over developer"),
+            rows=tuple(cells for cells, _ in lines),
+            numeric=frozenset({2, 3, 4}),
+            strong=frozenset(number for number, (_, chosen) in enumerate(lines) if chosen),
+            folded=True,
+        )
 
 
 def _lines(
@@ -104,14 +111,3 @@ def _named(ways: pl.DataFrame, place: Place) -> dict[str, tuple[str, bool]]:
             if row["role"] == Role.DEVELOPER:
                 developers.add(row["program"])
     return {program: (" = ".join(listed), program in developers) for program, listed in names.items()}
-
-
-def _table(problem: str, lines: Sequence[_Line]) -> Table:
-    return Table(
-        title=f"{problem}: the bench of all candidates where no model trains a Case, by which was chosen",
-        headers=("Case", "candidate", "predicted", "a pass, measured", "over developer"),
-        rows=tuple(cells for cells, _ in lines),
-        numeric=frozenset({2, 3, 4}),
-        strong=frozenset(number for number, (_, chosen) in enumerate(lines) if chosen),
-        folded=True,
-    )

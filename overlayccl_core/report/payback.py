@@ -14,17 +14,11 @@ from overlayccl_core.tables.probes import PROBES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Cost of a run, from its first job to the launches that confirm its choice.
+    """Cost of a run, from its first job to the launches that confirm its choice."""
 
-    Attributes:
-        jobs: Job of every rule, as last timed by Snakemake.
-        nodes: Nodes of the ranks; None without probes.
-        unknown: Jobs without a duration.
-    """
-
-    jobs: tuple[Phase, ...]
-    nodes: int | None
-    unknown: tuple[str, ...]
+    jobs: tuple[Phase, ...]  # job of every rule, as last timed by Snakemake
+    nodes: int | None  # nodes of the ranks; None without probes
+    unknown: tuple[str, ...]  # jobs without a duration
 
     @property
     def seconds(self) -> float:
@@ -40,15 +34,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payback:
-    """Savings of a model's deployed arm over another arm.
+    """Savings of a model's deployed arm over another arm."""
 
-    Attributes:
-        saved_us: Saving of a step; None: it is not faster.
-        steps: Training steps until the cost of the run is saved; None also without a known cost.
-    """
-
-    saved_us: float | None
-    steps: int | None
+    saved_us: float | None  # saving of a step; None: it is not faster
+    steps: int | None  # training steps until the cost of the run is saved; None also without a known cost
 
 
 def cost_of(tree: Tree) -> Cost | None:

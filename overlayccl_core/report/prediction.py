@@ -14,8 +14,19 @@ from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, ms, percent
-from overlayccl_core.report.charts import Ink, figure, log_ticks, named
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Figure,
+    Table,
+    Text,
+    count,
+    missing,
+    ms,
+    percent,
+    table_of,
+)
+from overlayccl_core.report.charts import Ink, by_look, figure, log_ticks, named
 from overlayccl_core.report.terms import priced, timed
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.bench import BENCH
@@ -124,7 +135,7 @@ def _repeat(compared: Iterable[Point]) -> float:
 
 def _figure(tree: Tree, compared: list[Point]) -> Figure:
     groups = sorted({p.group for p in compared} - {HELD_OUT})
-    known, marks = [HELD_OUT, *groups], list(map(mark_of, range(len(groups))))
+    marks = {HELD_OUT: (Ink.BLUE, "circle")} | {group: mark_of(n) for n, group in enumerate(groups)}
     repeat = _repeat(compared)
     rows = [
         {
@@ -159,22 +170,8 @@ def _figure(tree: Tree, compared: list[Point]) -> Figure:
             .encode(
                 x=alt.X("measured:Q", scale=scale, title=MEASURED, axis=axis),
                 y=alt.Y("predicted:Q", scale=scale, title=PREDICTED, axis=axis),
-                color=alt.Color(
-                    "set:N",
-                    title=None,
-                    scale=alt.Scale(
-                        domain=known,
-                        range=[Ink.BLUE.value, *(ink.value for ink, _ in marks)],
-                    ),
-                ),
-                shape=alt.Shape(
-                    "set:N",
-                    title=None,
-                    scale=alt.Scale(
-                        domain=known,
-                        range=["circle", *(shape for _, shape in marks)],
-                    ),
-                ),
+                color=by_look(alt.Color, "set", {group: ink.value for group, (ink, _) in marks.items()}),
+                shape=by_look(alt.Shape, "set", {group: shape for group, (_, shape) in marks.items()}),
                 description="text:N",
             )
         )
@@ -216,34 +213,25 @@ def _worst(rows: pl.DataFrame) -> Text:
 
 
 def _fidelity(rows: pl.DataFrame) -> Table:
-    return Table(
-        title="How right the model was, beside how well the measurement repeats itself",
-        headers=(
-            "Programs of",
-            "Programs",
-            "rounds",
-            "median error",
-            "repeat error",
-            "rank correlation (Spearman)",
-            "even with odd rounds",
-            "pairs in the right order",
-            "model's first choice, above the fastest",
-        ),
-        rows=tuple(
-            (
-                f"{row['case']}, {row['direction']}" if row["case"] else HELD_OUT,
-                str(row["n"]),
-                str(row["rounds"]),
-                percent(row["median_rel_error"]),
-                percent(row["repeat_rel_error"]),
-                _correlation(row["spearman"]),
-                _correlation(row["repeat_spearman"]),
-                f"{percent(row['pair_accuracy'])} of {row['pairs']}" if row["pairs"] else "no pair apart",
+    return table_of(
+        "How right the model was, beside how well the measurement repeats itself",
+        rows.iter_rows(named=True),
+        {
+            "Programs of": lambda row: f"{row['case']}, {row['direction']}" if row["case"] else HELD_OUT,
+            "Programs": lambda row: str(row["n"]),
+            "rounds": lambda row: str(row["rounds"]),
+            "median error": lambda row: percent(row["median_rel_error"]),
+            "repeat error": lambda row: percent(row["repeat_rel_error"]),
+            "rank correlation (Spearman)": lambda row: _correlation(row["spearman"]),
+            "even with odd rounds": lambda row: _correlation(row["repeat_spearman"]),
+            "pairs in the right order": lambda row: (
+                f"{percent(row['pair_accuracy'])} of {row['pairs']}" if row["pairs"] else "no pair apart"
+            ),
+            "model's first choice, above the fastest": lambda row: (
                 percent(row["top1_regret"])
-                + NOISE[row["top1_within_noise"]] * (row["top1_regret"] is not None),
-            )
-            for row in rows.iter_rows(named=True)
-        ),
+                + NOISE[row["top1_within_noise"]] * (row["top1_regret"] is not None)
+            ),
+        },
         numeric=frozenset(range(1, 9)),
         folded=True,
     )

@@ -18,6 +18,7 @@ from overlayccl_core.report.blocks import (
     count,
     of,
     percent,
+    table_of,
 )
 from overlayccl_core.report.rendering import Part, rendered
 from overlayccl_core.tables.probing import PROBING
@@ -70,32 +71,19 @@ def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    groups = rows.group_by("arm", "search", maintain_order=True)
-    return Table(
-        title="Each choice of probes (random parts of the sweep: the median of the draws, least..largest)",
-        headers=(
-            "probes chosen by",
-            "probes",
-            "seconds",
-            "coefficients without a value",
-            "Programs with a price",
-            "median error",
-            "error of nine in ten",
-            "rank correlation",
-        ),
-        rows=tuple(
-            (
-                _chosen_by(here),
-                _over(here["probes"]),
-                _over(here["seconds"]),
-                f"{_over(here['missing'])} of {here['columns'][0]}",
-                f"{_over(here['priced'])} of {here['heldout'][0]}",
-                _over(here["median_log_error"]),
-                _over(here["p90_log_error"]),
-                _over(here["spearman"]),
-            )
-            for _, here in groups
-        ),
+    return table_of(
+        "Each choice of probes (random parts of the sweep: the median of the draws, least..largest)",
+        rows.partition_by("arm", "search", maintain_order=True),
+        {
+            "probes chosen by": _chosen_by,
+            "probes": lambda here: _over(here["probes"]),
+            "seconds": lambda here: _over(here["seconds"]),
+            "coefficients without a value": lambda here: f"{_over(here['missing'])} of {here['columns'][0]}",
+            "Programs with a price": lambda here: f"{_over(here['priced'])} of {here['heldout'][0]}",
+            "median error": lambda here: _over(here["median_log_error"]),
+            "error of nine in ten": lambda here: _over(here["p90_log_error"]),
+            "rank correlation": lambda here: _over(here["spearman"]),
+        },
         numeric=frozenset(range(1, 8)),
     )
 

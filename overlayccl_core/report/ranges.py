@@ -24,25 +24,16 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where and how a run was measured.
-
-    Attributes:
-        disturbed: Measurements with launches in which others took CPU time.
-        foreign_cpu_share: Largest known share of any launch.
-    """
+    """Where and how a run was measured."""
 
     fingerprints: tuple[str, ...]
-    disturbed: tuple[str, ...]
-    foreign_cpu_share: float | None
+    disturbed: tuple[str, ...]  # measurements with launches in which others took CPU time
+    foreign_cpu_share: float | None  # largest known share of any launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelities:
-    """Accuracy of the model at a Case and direction (None: on held-out Programs), over the runs with such rows.
-
-    Attributes:
-        beyond_noise: Number of runs with a first choice slower than the fastest beyond noise.
-    """
+    """Accuracy of the model at a Case and direction (None: on held-out Programs), over the runs with such rows."""
 
     case: str | None
     direction: str | None
@@ -51,27 +42,20 @@ class Fidelities:
     repeat: Range
     order: Range | None
     regret: Range | None
-    beyond_noise: int
+    beyond_noise: int  # number of runs with a first choice slower than the fastest beyond noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """Gain of the choice over others, in one run.
-
-    Attributes:
-        over_best: Over `best_other`, the best that needs no search at the same or less memory.
-        known: Whether the choice itself needs no search.
-        use: Action in place of the choice.
-        over_fastest: Over the fastest that needs no search at any memory.
-    """
+    """Gain of the choice over others, in one run."""
 
     run: Tree
-    over_best: Ratio | None
+    over_best: Ratio | None  # over `best_other`, the best that needs no search at the same or less memory
     best_other: str | None
-    known: bool
-    use: str
+    known: bool  # whether the choice itself needs no search
+    use: str  # action in place of the choice
     over_developer: Ratio | None = None
-    over_fastest: Ratio | None = None
+    over_fastest: Ratio | None = None  # over the fastest that needs no search at any memory
 
 
 def range_of(values: Iterable[float | None]) -> Range | None:

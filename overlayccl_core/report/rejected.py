@@ -3,14 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import cycle
+from operator import itemgetter
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from overlayccl_core.gates.verdict import Outcome
-from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing
-from overlayccl_core.report.charts import Ink, figure, named
+from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, table_of
+from overlayccl_core.report.charts import Ink, by_look, figure, named
+from overlayccl_core.report.sentences import place_of
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.choice import VERDICTS
@@ -38,6 +41,12 @@ ENDS = {  # interrupted searches first
     "none_failed": "nothing to mend",
 }
 CUT = ("programs", "rounds", "seconds")
+NOT_BY_ITSELF = {
+    "no_exchange": "had nothing to exchange",
+    "none_failed": "had nothing to mend",
+    "no_base": "had no right strategy to begin with",
+    "proposer_failed": "ended when the proposer failed",
+}
 EXAMPLES = 40
 SEARCHES = 80
 
@@ -82,8 +91,11 @@ def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
         }
         for row in counted.iter_rows(named=True)
     ]
-    problems = sorted({row["problem"] for row in rows})
-    inks = (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW)
+    inks = cycle((Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW))
+    look = {
+        problem: ink.value
+        for problem, ink in zip(sorted({row["problem"] for row in rows}), inks, strict=False)
+    }
 
     def build(width: int) -> Any:
         return (
@@ -92,13 +104,7 @@ def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
             .encode(
                 y=alt.Y("outcome:N", title=None, sort=list(OUTCOMES.values()), axis=alt.Axis(labelLimit=170)),
                 x=alt.X("n:Q", title="proposals"),
-                color=alt.Color(
-                    "problem:N",
-                    title=None,
-                    scale=alt.Scale(
-                        domain=problems, range=[inks[n % len(inks)].value for n in range(len(problems))]
-                    ),
-                ),
+                color=by_look(alt.Color, "problem", look),
                 description="text:N",
             )
             .properties(height=alt.Step(26))
@@ -138,25 +144,23 @@ def _ends(tree: Tree) -> list[Block]:
         return [missing("Why the searches ended was not recorded.", "Run snakemake again to make the table.")]
     ranks = {why: rank for rank, why in enumerate(ENDS)}
     ordered = ends.sort(pl.col("why").replace_strict(ranks, return_dtype=pl.Int64), maintain_order=True)
-    shown = f" (the first {SEARCHES} of {ends.height})" if ends.height > SEARCHES else ""
-    return [
-        _ends_text(ends),
-        Table(
-            title=f"Why the searches ended, in their own words{shown}",
-            headers=("Case and direction", "search", "ended", "proposals", "said"),
-            rows=tuple(
-                (
-                    f"{row['case']}, {row['direction']}",
-                    row["search"],
-                    ENDS[row["why"]],
-                    str(row["proposals"]),
-                    row["message"],
-                )
-                for row in ordered.head(SEARCHES).iter_rows(named=True)
-            ),
-            numeric=frozenset({3}),
-        ),
-    ]
+    table = table_of(
+        f"Why the searches ended, in their own words{_first(SEARCHES, ends)}",
+        ordered.head(SEARCHES).iter_rows(named=True),
+        {
+            "Case and direction": place_of,
+            "search": itemgetter("search"),
+            "ended": lambda row: ENDS[row["why"]],
+            "proposals": lambda row: str(row["proposals"]),
+            "said": itemgetter("message"),
+        },
+        numeric=frozenset({3}),
+    )
+    return [_ends_text(ends), table]
+
+
+def _first(most: int, rows: pl.DataFrame) -> str:
+    return f" (the first {most} of {rows.height})" if rows.height > most else ""
 
 
 def _ends_text(ends: pl.DataFrame) -> Text:
@@ -164,14 +168,7 @@ def _ends_text(ends: pl.DataFrame) -> Text:
     cut = {why: counts[why] for why in CUT if counts[why]}
     number = sum(cut.values())
     said = f"Of {count(ends.height, 'search', 'searches')}, {counts['no_new_elite']} ended by themselves"
-    if counts["no_exchange"]:
-        said += f", {counts['no_exchange']} had nothing to exchange"
-    if counts["none_failed"]:
-        said += f", {counts['none_failed']} had nothing to mend"
-    if counts["no_base"]:
-        said += f", {counts['no_base']} had no right strategy to begin with"
-    if counts["proposer_failed"]:
-        said += f", {counts['proposer_failed']} ended when the proposer failed"
+    said += "".join(f", {counts[why]} {what}" for why, what in NOT_BY_ITSELF.items() if counts[why])
     if not cut:
         warns = counts["no_base"] or counts["proposer_failed"]
         return Text(text=f"{said}; no guard cut one short.", tone="warning" if warns else "good")
@@ -204,26 +201,19 @@ def _verdicts(tree: Tree) -> list[Block]:
     if failed.is_empty():
         parts.append(Text(text="No candidate failed a gate.", tone="good"))
         return parts
-    rows = failed.select("gate", "reason", "candidate", "case", "direction", "model", "message")
-    parts.append(
-        Table(
-            title="Verdicts that are no pass"
-            + (f" (the first {EXAMPLES} of {failed.height})" if failed.height > EXAMPLES else ""),
-            headers=("gate", "reason", "candidate", "where", "trained in", "message"),
-            rows=tuple(
-                (
-                    row["gate"],
-                    row["reason"].replace("_", " "),
-                    row["candidate"],
-                    f"{row['case']}, {row['direction']}",
-                    row["model"] or NOTHING,
-                    row["message"],
-                )
-                for row in rows.head(EXAMPLES).iter_rows(named=True)
-            ),
-        )
+    table = table_of(
+        f"Verdicts that are no pass{_first(EXAMPLES, failed)}",
+        failed.head(EXAMPLES).iter_rows(named=True),
+        {
+            "gate": itemgetter("gate"),
+            "reason": lambda row: row["reason"].replace("_", " "),
+            "candidate": itemgetter("candidate"),
+            "where": place_of,
+            "trained in": lambda row: row["model"] or NOTHING,
+            "message": itemgetter("message"),
+        },
     )
-    return parts
+    return [*parts, table]
 
 
 @sourced
@@ -242,18 +232,15 @@ def _without_program(tree: Tree) -> list[Block]:
         .sort("strategy")
     )
     return [
-        Table(
-            title="Strategies of the library that are out at some Case",
-            headers=("strategy", "why", "Cases", "for example at"),
-            rows=tuple(
-                (
-                    row["strategy"],
-                    row["message"] or row["reason"].replace("_", " "),
-                    str(row["cases"]),
-                    row["case"],
-                )
-                for row in grouped.iter_rows(named=True)
-            ),
+        table_of(
+            "Strategies of the library that are out at some Case",
+            grouped.iter_rows(named=True),
+            {
+                "strategy": itemgetter("strategy"),
+                "why": lambda row: row["message"] or row["reason"].replace("_", " "),
+                "Cases": lambda row: str(row["cases"]),
+                "for example at": itemgetter("case"),
+            },
             numeric=frozenset({2}),
             folded=True,
         )

@@ -15,21 +15,15 @@ from overlayccl_core.report.blocks import Block, Cards, Section, Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The part of a page on one run.
-
-    Attributes:
-        label: The run's name for people.
-        about: Origin of the figures.
-        folder: The run's folder, relative to the page's: the beginning of links to files.
-    """
+    """The part of a page on one run."""
 
     name: str
-    label: str
-    about: str
+    label: str  # the run's name for people
+    about: str  # origin of the figures
     cards: Cards
     notes: tuple[Block, ...]
     sections: tuple[Section, ...]
-    folder: str = "."
+    folder: str = "."  # the run's folder, relative to the page's: the beginning of links to files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

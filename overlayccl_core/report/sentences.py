@@ -90,8 +90,9 @@ def facts(worth: Worth) -> list[str]:
 
 def _deployed(worth: Worth, mine: SplitRow) -> str:
     what = "Chosen" if worth.instead else "Deployed"
+    candidates = " and ".join(worth.candidates.get(mine.microbatches, ()))
     return (
-        f"{what}: {_split_into(mine.microbatches)}, {_candidates(worth, mine)}: {ms(mine.step_us)} a step, "
+        f"{what}: {_split_into(mine.microbatches)}, {candidates}: {ms(mine.step_us)} a step, "
         f"{mebibytes(mine.peak_memory_bytes)} of memory."
     )
 
@@ -236,10 +237,6 @@ def _overhead(worth: Worth) -> Iterator[str]:
 
 def _split_into(microbatches: int) -> str:
     return f"the batch {'whole' if microbatches == 1 else f'in {microbatches} microbatches'} (M = {microbatches})"
-
-
-def _candidates(worth: Worth, mine: SplitRow) -> str:
-    return " and ".join(worth.candidates.get(mine.microbatches, ()))
 
 
 def first_up(text: str) -> str:

@@ -1,12 +1,13 @@
 """Questions to language models, their sketches, and the cost."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
 from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, ms, of
+from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, ms, of, table_of
 from overlayccl_core.report.rejected import OUTCOMES
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
@@ -122,49 +123,43 @@ def _trials(tree: Tree) -> Iterator[Block]:
         yield Text(text=f"{said}; all ran, with right values.", tone="good")
         return
     yield Text(text=f"{said}; {failed.height} failed, and were asked about again.", tone="warning")
-    yield Table(
-        title="Sketches that failed on the ranks",
-        headers=("Case and direction", "search", "sketch", "how", "what was said"),
-        rows=tuple(
-            (f"{case} {direction}", search, candidate, status, message[:LONGEST])
-            for case, direction, candidate, search, status, message in failed.iter_rows()
-        ),
+    yield table_of(
+        "Sketches that failed on the ranks",
+        failed.iter_rows(named=True),
+        {
+            "Case and direction": lambda row: f"{row['case']} {row['direction']}",
+            "search": itemgetter("search"),
+            "sketch": itemgetter("candidate"),
+            "how": itemgetter("status"),
+            "what was said": lambda row: row["message"][:LONGEST],
+        },
     )
 
 
 def _sketches(tree: Tree, sketched: pl.DataFrame) -> Table:
     prices = _prices(tree)
-    rows = list(_rows(sketched, prices))
-    more = len(rows) - MOST_SKETCHES
-    return Table(
-        title="What became of each sketch"
-        + (f", the first {MOST_SKETCHES} of {len(rows)}" if more > 0 else ""),
-        headers=(
-            "Case and direction",
-            "strategy",
-            "asked to",
-            "outcome",
-            "predicted",
-            "why, in its author's words",
-        ),
-        rows=tuple(rows[:MOST_SKETCHES]),
+
+    def us(row: dict[str, Any]) -> float | None:
+        return prices.get((row["case"], row["direction"], row["value_digest"] or ""))
+
+    first = f", the first {MOST_SKETCHES} of {sketched.height}" if sketched.height > MOST_SKETCHES else ""
+    return table_of(
+        f"What became of each sketch{first}",
+        sketched.head(MOST_SKETCHES).iter_rows(named=True),
+        {
+            "Case and direction": lambda row: f"{row['case']} {row['direction']}",
+            "strategy": lambda row: row["function"] or NOTHING,
+            "asked to": _aim,
+            "outcome": lambda row: (
+                OUTCOMES[ProposalOutcome(row["outcome"])]
+                + (f": {row['message'][:LONGEST]}" if row["message"] else "")
+            ),
+            "predicted": lambda row: ms(us(row)),
+            "why, in its author's words": lambda row: row["rationale"][:LONGEST],
+        },
         numeric=frozenset({4}),
         folded=True,
     )
-
-
-def _rows(sketched: pl.DataFrame, prices: dict[tuple[str, str, str], float]) -> Iterator[tuple[str, ...]]:
-    for row in sketched.iter_rows(named=True):
-        outcome = OUTCOMES[ProposalOutcome(row["outcome"])]
-        us = prices.get((row["case"], row["direction"], row["value_digest"] or ""))
-        yield (
-            f"{row['case']} {row['direction']}",
-            row["function"] or NOTHING,
-            _aim(row),
-            outcome if not row["message"] else f"{outcome}: {row['message'][:LONGEST]}",
-            ms(us),
-            row["rationale"][:LONGEST],
-        )
 
 
 def _aim(row: dict[str, Any]) -> str:

@@ -1,13 +1,24 @@
 """Cost of a run, and the training steps until its deployment has saved that time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
 import numpy as np
 
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, missing, ms, of
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Table,
+    Text,
+    count,
+    duration,
+    missing,
+    ms,
+    of,
+    table_of,
+)
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
 from overlayccl_core.report.payback import Cost, cost_of, payback
 from overlayccl_core.report.tree import Tree, sourced
@@ -39,8 +50,8 @@ def blocks(tree: Tree) -> list[Block]:
 @sourced
 def _payback(tree: Tree) -> Iterator[Block]:
     cost = cost_of(tree)
-    if rows := [_row(tree, worth, cost) for worth in tree.worths if worth.deployed]:
-        yield from (Text(text=READING), _paid_back(rows))
+    if worths := [worth for worth in tree.worths if worth.deployed]:
+        yield from (Text(text=READING), _paid_back(tree, worths, cost))
     else:
         yield missing("Nothing that is deployed was timed in a model's steps, so nothing pays it back.", "")
 
@@ -55,17 +66,6 @@ def _spent(tree: Tree) -> list[Block]:
     return [*of(read, [*unknown, _node_seconds(cost)]), Text(text=NODES), *_jobs(tree)]
 
 
-def _row(tree: Tree, worth: Worth, cost: Cost | None) -> tuple[str, ...]:
-    mine, developer, rival = worth.deployed, worth.developer, worth.rival
-    return (
-        f"{worth.model}: {mine.name if mine else NOTHING}",
-        _first_and_steady(tree, worth, developer),
-        _first_and_steady(tree, worth, mine),
-        NOTHING if developer is None else f"{_break_even(worth, developer, cost)} ({developer.name})",
-        NOTHING if rival is None else f"{_break_even(worth, rival, cost)} ({rival.name})",
-    )
-
-
 def _first_and_steady(tree: Tree, worth: Worth, one: SplitRow | None) -> str:
     """Format first and steady step: `1,720 ms, then 860 ms`."""
     if one is None:
@@ -78,30 +78,36 @@ def _first_and_steady(tree: Tree, worth: Worth, one: SplitRow | None) -> str:
     return f"{ms(float(np.median(first)) if first else None)}, then {ms(one.step_us)}"
 
 
-def _break_even(worth: Worth, other: SplitRow, cost: Cost | None) -> str:
-    """Format the break-even: `1,200 steps, 3 min 10 s`."""
+def _break_even(worth: Worth, other: SplitRow | None, cost: Cost | None) -> str:
+    """Format the break-even: `1,200 steps, 3 min 10 s (developer at M = 1)`."""
     mine = worth.deployed
-    if mine is not None and other.is_program_of(mine):
-        return "it is what is deployed"
+    if other is None:
+        return NOTHING
     paid = payback(worth, other, cost)
-    if mine is None or paid.saved_us is None:
-        return "not faster"
-    if paid.steps is None:
-        return f"{NOTHING}; saves {ms(paid.saved_us)} a step"
-    return f"{figures(paid.steps)} steps, {duration(paid.steps * mine.step_us / 1e6)}"
+    if mine is not None and other.is_program_of(mine):
+        said = "it is what is deployed"
+    elif mine is None or paid.saved_us is None:
+        said = "not faster"
+    elif paid.steps is None:
+        said = f"{NOTHING}; saves {ms(paid.saved_us)} a step"
+    else:
+        said = f"{figures(paid.steps)} steps, {duration(paid.steps * mine.step_us / 1e6)}"
+    return f"{said} ({other.name})"
 
 
-def _paid_back(rows: list[tuple[str, ...]]) -> Table:
-    return Table(
-        title="After how many training steps this run is paid back",
-        headers=(
-            "model: what is deployed",
-            "developer's first and steady step",
-            "its first and steady step",
-            "break-even over developer",
-            "break-even over the best other that needs no search at the same or less memory",
-        ),
-        rows=tuple(rows),
+def _paid_back(tree: Tree, worths: Sequence[Worth], cost: Cost | None) -> Table:
+    return table_of(
+        "After how many training steps this run is paid back",
+        worths,
+        {
+            "model: what is deployed": lambda w: f"{w.model}: {w.deployed.name if w.deployed else NOTHING}",
+            "developer's first and steady step": lambda w: _first_and_steady(tree, w, w.developer),
+            "its first and steady step": lambda w: _first_and_steady(tree, w, w.deployed),
+            "break-even over developer": lambda w: _break_even(w, w.developer, cost),
+            "break-even over the best other that needs no search at the same or less memory": lambda w: (
+                _break_even(w, w.rival, cost)
+            ),
+        },
         numeric=frozenset({1, 2}),
     )
 
@@ -115,17 +121,14 @@ def _node_seconds(cost: Cost) -> Table:
     parts += [(f"search, {count(len(searched), 'job')}", searched)] if searched else []
     parts += [(f"all else, {count(len(rest), 'job')}", rest)] if rest else []
     parts.append(("together", list(cost.jobs)))
-    return Table(
-        title="What was spent, in seconds of the clock and of nodes",
-        headers=("job", "wall-clock seconds", "node-seconds"),
-        rows=tuple(
-            (
-                name,
-                f"{sum(job.seconds for job in jobs):,.0f}",
-                _sum_of_nodes([cost.node_seconds(job) for job in jobs]),
-            )
-            for name, jobs in parts
-        ),
+    return table_of(
+        "What was spent, in seconds of the clock and of nodes",
+        parts,
+        {
+            "job": lambda part: part[0],
+            "wall-clock seconds": lambda part: f"{sum(job.seconds for job in part[1]):,.0f}",
+            "node-seconds": lambda part: _sum_of_nodes([cost.node_seconds(job) for job in part[1]]),
+        },
         numeric=frozenset({1, 2}),
         strong=frozenset({len(parts) - 1}),
     )
@@ -154,7 +157,7 @@ def _jobs(tree: Tree) -> Iterator[Block]:
     def build(width: int) -> Any:
         room = 1.5 if is_narrow(width) else 1.3  # for the longest bar's label
         bars = alt.Chart(named("rows")).encode(
-            y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150)),
+            y=alt.Y("phase:N", title=None, sort=None, axis=alt.Axis(labelLimit=150))
         )
         drawn = bars.mark_bar(color=Ink.BLUE.value, height=13).encode(
             x=alt.X("s:Q", title="seconds", scale=alt.Scale(domain=[0, most * room])), description="text:N"

@@ -4,7 +4,7 @@ From tables alone; `overlayccl explain` and the report print the same.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -39,10 +39,10 @@ class Priced:
 
     name: str
     program: str
-    predicted_us: float | None
-    low_us: float | None
-    high_us: float | None
-    terms: Mapping[str, float]
+    predicted_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    terms: Mapping[str, float] = field(default_factory=dict)
     measured_us: float | None = None
     measured_low_us: float | None = None
     measured_high_us: float | None = None
@@ -52,6 +52,12 @@ class Priced:
         """Sort key: measured before predicted ones, fast before slow ones."""
         us = self.measured_us if self.measured_us is not None else self.predicted_us
         return self.measured_us is None, float("inf") if us is None else us
+
+    def timed(self, measured: Measurement) -> "Priced":
+        """Return the same with its time in the bench."""
+        low, high = measured.estimate.interval()
+        us = measured.estimate.value
+        return replace(self, measured_us=us, measured_low_us=low, measured_high_us=high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +125,8 @@ def _explanation(
 
     def one(program: str) -> Priced:
         name, measured = here.get(program, (None, None))
-        price = known.get((*place, program))
-        without_time = price or _unpriced(name or row["candidate"], program)
-        return without_time if measured is None else _with_time(without_time, measured)
+        found = known.get((*place, program)) or Priced(name=name or row["candidate"], program=program)
+        return found if measured is None else found.timed(measured)
 
     chosen = row["program"]
     others = sorted((one(p) for p in here if p != chosen), key=lambda p: p.order)
@@ -156,18 +161,8 @@ def priced(
 def priced_of(name: str, row: Row) -> Priced:
     """Return the price of a row with `program` and the columns of a price."""
     terms = {NAMES[column]: row[column] for column in TERMS_US if row[column] is not None}
-    return Priced(
-        name=name,
-        program=row["program"],
-        predicted_us=row["predicted_us"],
-        low_us=row["low_us"],
-        high_us=row["high_us"],
-        terms=terms,
-    )
-
-
-def _unpriced(name: str, program: str) -> Priced:
-    return Priced(name=name, program=program, predicted_us=None, low_us=None, high_us=None, terms={})
+    columns = {column: row[column] for column in ("program", "predicted_us", "low_us", "high_us")}
+    return Priced(name=name, **columns, terms=terms)
 
 
 def timed(bench: pl.DataFrame) -> dict[Place, dict[str, tuple[str, Measurement]]]:
@@ -178,21 +173,6 @@ def timed(bench: pl.DataFrame) -> dict[Place, dict[str, tuple[str, Measurement]]
         names = {row["program"]: row["candidate"] for row in rows.iter_rows(named=True)}
         by_place[str(case), str(direction)] = {p: (names[p], m) for p, m in samples.items()}
     return by_place
-
-
-def _with_time(one: Priced, measured: Measurement) -> Priced:
-    low, high = measured.estimate.interval()
-    return Priced(
-        name=one.name,
-        program=one.program,
-        predicted_us=one.predicted_us,
-        low_us=one.low_us,
-        high_us=one.high_us,
-        terms=one.terms,
-        measured_us=measured.estimate.value,
-        measured_low_us=low,
-        measured_high_us=high,
-    )
 
 
 def term_names(parts: Iterable[Priced]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import altair as alt
@@ -29,10 +30,11 @@ from overlayccl_core.report.blocks import (
     of,
     only,
     spread,
+    table_of,
     times,
     worded,
 )
-from overlayccl_core.report.charts import Ink, figure, is_narrow, log_ticks, named
+from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STAMPS, STEPS
 
@@ -59,17 +61,12 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """Losses of every arm trained for them.
-
-    Attributes:
-        arms: arm -> seed -> losses, one a step, mean over ranks.
-        validation: arm -> seed -> loss on other text.
-    """
+    """Losses of every arm trained for them."""
 
     model: str
     microbatches: int
-    arms: Mapping[str, Mapping[int, tuple[float, ...]]]
-    validation: Mapping[str, Mapping[int, float]]
+    arms: Mapping[str, Mapping[int, tuple[float, ...]]]  # arm -> seed -> losses, one a step, mean over ranks
+    validation: Mapping[str, Mapping[int, float]]  # arm -> seed -> loss on other text
 
     @property
     def band(self) -> float | None:
@@ -132,25 +129,18 @@ def losses_of(tree: Tree) -> list[Losses]:
 
 
 def _colors(arms: Sequence[str], *, lines: bool = True) -> tuple[Any, Any]:
-    labels = [arm_label(arm) for arm in arms]
-    inks = [INKS.get(arm, Ink.GREY).value for arm in arms]
     legend = alt.Legend(symbolType="stroke", symbolSize=300) if lines else alt.Legend()
-    color = alt.Color("arm:N", title=None, legend=legend, scale=alt.Scale(domain=labels, range=inks))
-    dashes = [DASHES[n % len(DASHES)] for n in range(len(arms))]
-    dash = alt.StrokeDash("arm:N", title=None, legend=legend, scale=alt.Scale(domain=labels, range=dashes))
-    return color, dash
+    inks = {arm_label(arm): INKS.get(arm, Ink.GREY).value for arm in arms}
+    dashes = dict(zip(map(arm_label, arms), cycle(DASHES)))  # which never ends
+    color = by_look(alt.Color, "arm", inks, legend=legend)
+    return color, by_look(alt.StrokeDash, "arm", dashes, legend=legend)
 
 
 def _steps_figure(run: Run) -> Figure:
     framework = sorted(filter(is_framework, run.arms), key=lambda name: _us(run.arms[name]))
     arms = [name for name in run.arms if name not in framework[1:]]
     rows: list[dict[str, Any]] = [
-        {
-            "arm": arm_label(arm.name),
-            "step": step + 1,
-            "ms": us / 1e3,
-            "launch": f"launch {launch + 1}",
-        }
+        {"arm": arm_label(arm.name), "step": step + 1, "ms": us / 1e3, "launch": f"launch {launch + 1}"}
         for arm in map(run.arms.__getitem__, arms)
         for (_, launch), steps in arm.timed.items()
         for step, us in enumerate(steps)
@@ -196,29 +186,24 @@ def _us(arm: Arm) -> float:
 def _steps_table(run: Run) -> Table:
     stayed = max((len(arm.timed) for arm in run.arms.values()), default=0)
     fastest = min((arm for arm in run.arms.values() if len(arm.timed) == stayed), key=_us)
-    return Table(
-        title=f"{run.name}: every arm in training, by which was chosen",
-        headers=(
-            "arm",
-            "launches",
-            "step time (95% interval)",
-            f"step over that of {arm_label(fastest.name)}",
-            "own local work (one launch)",
-            "library calls a step, each rank",
-            "peak memory, a rank",
-        ),
-        rows=tuple(
-            (
-                arm_label(arm.name),
-                str(len(arm.timed)),
-                spread(arm.us),
-                NOTHING if arm is fastest else times(ratio_over_launches(arm.timed, fastest.timed)),
-                ms(arm.quiet_us),
-                NOTHING if arm.collectives is None else str(arm.collectives),
-                mebibytes(arm.peak_memory_bytes),
-            )
-            for arm in run.arms.values()
-        ),
+
+    def over_fastest(arm: Arm) -> str:
+        return NOTHING if arm is fastest else times(ratio_over_launches(arm.timed, fastest.timed))
+
+    return table_of(
+        f"{run.name}: every arm in training, by which was chosen",
+        run.arms.values(),
+        {
+            "arm": lambda arm: arm_label(arm.name),
+            "launches": lambda arm: str(len(arm.timed)),
+            "step time (95% interval)": lambda arm: spread(arm.us),
+            f"step over that of {arm_label(fastest.name)}": over_fastest,
+            "own local work (one launch)": lambda arm: ms(arm.quiet_us),
+            "library calls a step, each rank": lambda arm: (
+                NOTHING if arm.collectives is None else str(arm.collectives)
+            ),
+            "peak memory, a rank": lambda arm: mebibytes(arm.peak_memory_bytes),
+        },
         numeric=frozenset(range(1, 7)),
         folded=True,
     )
@@ -349,34 +334,34 @@ def _validation(trained: Losses, arm: str) -> str:
 
 
 def _loss_table(name: str, trained: Losses, arms: Sequence[str]) -> Table:
-    band = trained.band
-    rows = []
-    for arm in arms:
-        pairs = trained.differences(arm)
-        early = [steps[EARLY_STEP] for _, steps in pairs if len(steps) > EARLY_STEP]
-        last = [trained.arms[arm][seed][-1] - trained.arms[ArmName.DEVELOPER][seed][-1] for seed, _ in pairs]
-        rows.append(
-            (
-                arm_label(arm),
-                str(len(pairs)),
-                f"{max(early):.1e}" if early else NOTHING,
-                f"{max(map(max, (steps for _, steps in pairs if steps)), default=0):.1e}",
-                f"{max(last, key=abs):+.1e}" if last else NOTHING,
-                f"{band:.1e}" if band is not None else "needs 2 seeds",
-                _validation(trained, arm),
-            )
-        )
-    return Table(
-        title=f"{name}: losses against developer's, seed by seed",
-        headers=(
-            "arm",
-            "seeds",
-            f"largest relative difference at step {EARLY_STEP}",
-            "largest relative difference of any step",
-            "last loss, largest difference",
-            "spread of developer's last loss over seeds (interquartile)",
-            "loss on data that was not trained on, difference to developer's (median over seeds)",
-        ),
-        rows=tuple(rows),
+    band, developers = trained.band, trained.arms[ArmName.DEVELOPER]
+    pairs = {arm: trained.differences(arm) for arm in arms}
+
+    def early(arm: str) -> str:
+        found = [steps[EARLY_STEP] for _, steps in pairs[arm] if len(steps) > EARLY_STEP]
+        return f"{max(found):.1e}" if found else NOTHING
+
+    def last(arm: str) -> str:
+        found = [trained.arms[arm][seed][-1] - developers[seed][-1] for seed, _ in pairs[arm]]
+        return f"{max(found, key=abs):+.1e}" if found else NOTHING
+
+    return table_of(
+        f"{name}: losses against developer's, seed by seed",
+        arms,
+        {
+            "arm": arm_label,
+            "seeds": lambda arm: str(len(pairs[arm])),
+            f"largest relative difference at step {EARLY_STEP}": early,
+            "largest relative difference of any step": lambda arm: (
+                f"{max((max(steps) for _, steps in pairs[arm] if steps), default=0):.1e}"
+            ),
+            "last loss, largest difference": last,
+            "spread of developer's last loss over seeds (interquartile)": lambda _: (
+                f"{band:.1e}" if band is not None else "needs 2 seeds"
+            ),
+            "loss on data that was not trained on, difference to developer's (median over seeds)": lambda arm: (
+                _validation(trained, arm)
+            ),
+        },
         numeric=frozenset(range(1, 7)),
     )

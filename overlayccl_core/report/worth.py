@@ -51,20 +51,13 @@ class SplitRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Worth:
-    """A model's arms and gains.
-
-    Attributes:
-        splits: Fewer microbatches first, then the fastest first.
-        candidates: Count of microbatches -> candidates chosen at its Cases.
-        chosen_as: Count of microbatches -> arm of the choice.
-        replaced: Count of microbatches -> arm in place of the choice.
-    """
+    """A model's arms and gains."""
 
     model: str
-    splits: tuple[SplitRow, ...]
-    candidates: Mapping[int, tuple[str, ...]]
-    chosen_as: Mapping[int, str]
-    replaced: Mapping[int, str]
+    splits: tuple[SplitRow, ...]  # fewer microbatches first, then the fastest first
+    candidates: Mapping[int, tuple[str, ...]]  # count of microbatches -> candidates chosen at its Cases
+    chosen_as: Mapping[int, str]  # count of microbatches -> arm of the choice
+    replaced: Mapping[int, str]  # count of microbatches -> arm in place of the choice
     launches: int
     disturbed: bool
 

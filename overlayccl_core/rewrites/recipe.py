@@ -33,15 +33,10 @@ class TransposeOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A base and the steps from there.
+    """A base and the steps from there."""
 
-    Attributes:
-        base: A known way's name, `source:<sha256>:<function>`, or a TransposeOf.
-        steps: Steps for `apply`.
-    """
-
-    base: str | TransposeOf
-    steps: tuple[Step, ...] = ()
+    base: str | TransposeOf  # a known way's name, `source:<sha256>:<function>`, or a TransposeOf
+    steps: tuple[Step, ...] = ()  # steps for `apply`
 
     @property
     def of_source(self) -> bool:

@@ -40,15 +40,13 @@ class Rule(Protocol):
     """The definitions of a file in rewrites/rules/.
 
     Attributes:
-        KINDS: The kinds of collectives that can be sites.
-        NUMERICS: The worst effect on rounding.
         knobs: (program, sites) -> the settings worth trying at these sites; `no_knobs` for a rule without settings.
         rewrite: (program, sites, knob) -> replacements for `substitute`, deterministic. {} or DoesNotApply (with
             the reason) if the rule does not apply. Keys may be other nodes than the sites.
     """
 
-    KINDS: tuple[Kind, ...]
-    NUMERICS: RuleNumerics
+    KINDS: tuple[Kind, ...]  # the kinds of collectives that can be sites
+    NUMERICS: RuleNumerics  # the worst effect on rounding
     knobs: Callable[[Program, Sequence[Node]], tuple[str, ...]]
     rewrite: Callable[[Program, Sequence[Node], str], Replacements]
 

@@ -26,19 +26,12 @@ class CannotConfine(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one trace, from the moment of its confinement.
+    """Limits of one trace, from the moment of its confinement."""
 
-    Attributes:
-        cpu_s: Whole seconds of CPU; the fuel of the language is used up before.
-        wall_s: Seconds until a kill, for a process that computes nothing.
-        memory_bytes: Addresses, imports included.
-        output_bytes: Size of the answer.
-    """
-
-    cpu_s: int = 8
-    wall_s: float = 30.0
-    memory_bytes: int = 2 * 2**30
-    output_bytes: int = 16 * 2**20
+    cpu_s: int = 8  # whole seconds of CPU; the fuel of the language is used up before
+    wall_s: float = 30.0  # seconds until a kill, for a process that computes nothing
+    memory_bytes: int = 2 * 2**30  # addresses, imports included
+    output_bytes: int = 16 * 2**20  # size of the answer
 
 
 LIMITS = Limits()
@@ -62,11 +55,7 @@ class _Machine:
 # munmap, brk, rt_sigreturn, mremap, madvise, exit, futex, clock_gettime, exit_group; mmap, mprotect
 _MACHINES = {
     "x86_64": _Machine(
-        audit=0xC000003E,
-        calls=(11, 12, 15, 25, 28, 60, 202, 228, 231),
-        mapping=(9, 10),
-        write=1,
-        seccomp=317,
+        audit=0xC000003E, calls=(11, 12, 15, 25, 28, 60, 202, 228, 231), mapping=(9, 10), write=1, seccomp=317
     ),
     "aarch64": _Machine(
         audit=0xC00000B7,

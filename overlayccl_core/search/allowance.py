@@ -21,19 +21,12 @@ Place = tuple[str, Direction]  # id of a Case, and direction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """The storage and the cost limit of a search's answers.
+    """The storage and the cost limit of a search's answers."""
 
-    Attributes:
-        answers: Their folder.
-        tree: The results tree; max_usd limits the total cost of its answers.
-        max_usd: None: no ceiling.
-        root: The repository, with the prices of models.
-    """
-
-    answers: Path
-    tree: Path
-    max_usd: float | None
-    root: Path = Path()
+    answers: Path  # their folder
+    tree: Path  # the results tree; max_usd limits the total cost of its answers
+    max_usd: float | None  # None: no ceiling
+    root: Path = Path()  # the repository, with the prices of models
 
     def ledger(self, model: LanguageModel) -> Ledger:
         """Return the ledger of a desk."""

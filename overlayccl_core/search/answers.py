@@ -74,10 +74,9 @@ def sketch_of(answer: Answer) -> Sketch:
     if len(blocks) == 1:
         around = " ".join(_FENCED.sub(" ", answer.text).split())
         return Sketch(function=_last_function(blocks[0]), source=blocks[0], rationale=around)
-    why = {
-        Stop.MAX_TOKENS: "the answer was cut at the token limit",
-        Stop.REFUSAL: "the model refused",
-    }.get(answer.stop, "the answer has not the form that was asked for")
+    why = {Stop.MAX_TOKENS: "the answer was cut at the token limit", Stop.REFUSAL: "the model refused"}.get(
+        answer.stop, "the answer has not the form that was asked for"
+    )
     return Sketch(function="", source=answer.text, rationale=why)
 
 

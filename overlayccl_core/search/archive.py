@@ -17,20 +17,8 @@ from overlayccl_core.rewrites.recipe import Recipe, Trace, replay
 from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
 from overlayccl_core.search.judge import Judge, Prover
-from overlayccl_core.search.labels import (
-    early_issues,
-    has_graphs,
-    has_labels,
-    without_boundaries,
-)
-from overlayccl_core.search.proposal import (
-    Attempt,
-    Proposal,
-    ProposalOutcome,
-    Rewrite,
-    Sketch,
-    bad_form,
-)
+from overlayccl_core.search.labels import early_issues, has_graphs, has_labels, without_boundaries
+from overlayccl_core.search.proposal import Attempt, Proposal, ProposalOutcome, Rewrite, Sketch, bad_form
 from overlayccl_core.search.rules import no_such_rule, rationale
 
 LISTED = "listed for this Problem"
@@ -64,14 +52,13 @@ class Archive:
     Programs of people differ by their digests; a rule's or sketch's Program is new if its value_digest is.
 
     Attributes:
-        trace: Turns the source of a sketch into a Program.
         known: By value_digest, the first priced Program; None if it can never run, or is not right.
     """
 
     judge: Judge
     prover: Prover
     stage: Stage = Stage.FULL
-    trace: Trace = trace_confined
+    trace: Trace = trace_confined  # turns the source of a sketch into a Program
     candidates: list[Candidate] = field(default_factory=list)
     elites: dict[str, Candidate] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)

@@ -32,18 +32,13 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A Program for the Problem, right if its lineage is.
-
-    Attributes:
-        parent: value_digest of the Program it was made from.
-        legal: Fails if the deployment cannot run it.
-    """
+    """A Program for the Problem, right if its lineage is."""
 
     program: Program
     recipe: Recipe
     origin: Origin
-    parent: str | None
-    legal: Verdict
+    parent: str | None  # value_digest of the Program it was made from
+    legal: Verdict  # fails if the deployment cannot run it
     price: Price
     family: str
     lossy: bool

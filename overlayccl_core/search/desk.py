@@ -30,18 +30,15 @@ class Desk:
     """The questions of one search of a Problem.
 
     Attributes:
-        search: With the fields of `asked.Search`.
-        leads: Cases and directions at which the model is asked.
         failed: The failed sketches of a second round; None in the first.
-        ended: Why asking ended.
     """
 
-    search: Any
+    search: Any  # with the fields of `asked.Search`
     ledger: Ledger
     facts: DeploymentFacts
-    leads: frozenset[Place]
+    leads: frozenset[Place]  # Cases and directions at which the model is asked
     failed: tuple[FailedSketch, ...] | None = None
-    ended: str = ""
+    ended: str = ""  # why asking ended
     _brought: list[Sketch] = field(default_factory=list)
     _taken: int = 0  # calls of the ledger
 

@@ -31,19 +31,16 @@ class Ending:
     """Why a search of one Case and direction ended, its results, and one sentence with all of it.
 
     Attributes:
-        programs: Those priced at the Case itself.
-        families: Those of its elites.
         sketched, sketched_twice: Proposed sketches, and known ones among them.
-        polished: Whether rules beat the cheapest sketch; None if no sketch has a price.
     """
 
     why: Stop | Nothing
     proposals: int = 0
-    programs: int = 0
-    families: int = 0
+    programs: int = 0  # those priced at the Case itself
+    families: int = 0  # those of its elites
     sketched: int = 0
     sketched_twice: int = 0
-    polished: bool | None = None
+    polished: bool | None = None  # whether rules beat the cheapest sketch; None if no sketch has a price
     message: str
 
 

@@ -22,16 +22,14 @@ class FullSize:
     """The archives of a large Case (`full`) and of the small one searched in its place (`small`).
 
     Attributes:
-        families: Number of cheapest families to replay, however dear.
-        has_time: Whether to go on.
         sketches: Possible beginnings of recipes; each is traced and proven anew, as its source may depend on the
             Case's size.
     """
 
     small: Archive
     full: Archive
-    families: int
-    has_time: Callable[[], bool]
+    families: int  # number of cheapest families to replay, however dear
+    has_time: Callable[[], bool]  # whether to go on
     sketches: Iterable[Sketch] = ()
     _done: dict[Recipe, Candidate | None] = field(default_factory=dict)
     _twins: dict[Recipe, Candidate] = field(default_factory=dict)  # large Case's recipe -> small one

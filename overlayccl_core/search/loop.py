@@ -49,25 +49,17 @@ class SearchResult:
     Attributes:
         elites: The cheapest Program of every family, without those proven wrong (infeasible Programs and dear
             families are not proven).
-        best: The cheapest proven one; None if there is none.
-        explored: The proxy's search if there was one.
     """
 
     candidates: Sequence[Candidate]
     elites: Sequence[Candidate]
-    best: Candidate | None
+    best: Candidate | None  # the cheapest proven one; None if there is none
     attempts: Sequence[Attempt]
-    explored: Explored
+    explored: Explored  # the proxy's search if there was one
 
 
 def explore(
-    archive: Archive,
-    bases: Iterable[Base],
-    proposer: Proposer,
-    search: Search,
-    clock: Clock,
-    *,
-    lossy: bool,
+    archive: Archive, bases: Iterable[Base], proposer: Proposer, search: Search, clock: Clock, *, lossy: bool
 ) -> Explored:
     """Fill an archive from some Programs until no proposal is left, a guard cuts it, or the proposer fails.
 

@@ -38,18 +38,13 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """A strategy written for the Problem: a function of a source in the restricted language.
-
-    Attributes:
-        direction: The direction it was written for.
-        transposed: Try the transpose of a strategy written for the forward.
-    """
+    """A strategy written for the Problem: a function of a source in the restricted language."""
 
     function: str
     source: str
     rationale: str
-    direction: Direction = Direction.FORWARD
-    transposed: bool = False
+    direction: Direction = Direction.FORWARD  # the direction it was written for
+    transposed: bool = False  # try the transpose of a strategy written for the forward
     written: Written | None = None
 
     @property
@@ -146,7 +141,6 @@ class Attempt:
     Attributes:
         steps, sketch: Both missing for a strategy of people.
         parent, value_digest: Of the Programs before and after; None without one.
-        message: Why it gives no Program to choose, for people and for the proposer.
     """
 
     parent: str | None
@@ -156,5 +150,5 @@ class Attempt:
     rationale: str
     outcome: ProposalOutcome
     value_digest: str | None
-    message: str
+    message: str  # why it gives no Program to choose, for people and for the proposer
     stage: Stage

@@ -34,19 +34,13 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The state of a search, to be read only.
-
-    Attributes:
-        clock: Seconds since the search began.
-        rounds: Rounds begun before this one.
-        lossy: Whether Programs in fewer bits may win.
-    """
+    """The state of a search, to be read only."""
 
     archive: Archive
     search: Search
-    clock: Clock
-    rounds: int
-    lossy: bool
+    clock: Clock  # seconds since the search began
+    rounds: int  # rounds begun before this one
+    lossy: bool  # whether Programs in fewer bits may win
 
     @property
     def problem(self) -> Problem:
@@ -143,14 +137,12 @@ class LanguageModelPlugIn(Protocol):
     Only such files import the code for asking, so it is no part of the code of other searches.
 
     Attributes:
-        Search: Derived from `asked.Search`.
-        language_model: Returns the model of such a search; asks nothing yet.
         check: Raises ValueError, with the fix, before anything starts, if no model could answer.
         desk, proposer: Those of `asked.py`.
     """
 
-    Search: type[Search]
-    language_model: Callable[[Any], LanguageModel]
+    Search: type[Search]  # derived from `asked.Search`
+    language_model: Callable[[Any], LanguageModel]  # returns the model of such a search; asks nothing yet
     check: Callable[[Any], None]
     desk: Callable[..., Any]
     proposer: Callable[..., Proposer]

@@ -59,10 +59,7 @@ def with_sizes(counted: Features, sizes: Mapping[tuple[str, int], int]) -> Featu
     """Return features with the groups of each (reach, size) taken for groups of another size."""
     renamed: dict[Column, float] = {}
     for column, amount in counted.items():
-        name = _REACH.sub(
-            lambda m: f".{m[1]}{sizes.get((m[1], int(m[2])), int(m[2]))}.",
-            column.name,
-        )
+        name = _REACH.sub(lambda m: f".{m[1]}{sizes.get((m[1], int(m[2])), int(m[2]))}.", column.name)
         same = replace(column, name=name)
         renamed[same] = renamed.get(same, 0.0) + amount
     return renamed

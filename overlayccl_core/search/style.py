@@ -27,13 +27,12 @@ class StylePlugIn(Protocol):
     """A way of asking a language model in a search.
 
     Attributes:
-        most_calls: (search): the most calls of the model in a search of one Case.
         opening: (desk, standing): the first conversation, the purpose of its first message, and this message.
         propose: (desk, standing): sketches, one at a time, each tried before the next is requested. It raises
             NoAnswer, and ends, if further questions are in vain.
     """
 
-    most_calls: Callable[[Any], int]
+    most_calls: Callable[[Any], int]  # (search): the most calls of the model in a search of one Case
     opening: Callable[[Any, Any], tuple[Any, Purpose, User]]
     propose: Callable[[Any, Any], Iterator[Sketch]]
 

@@ -48,7 +48,5 @@ def _in_one_buffer(io, p, way):
 
 
 LIBRARY = Library(
-    developer=("per_slot", "per_head"),
-    hand_bundled="joined",
-    ways=((gathers, _in_one_buffer),),
+    developer=("per_slot", "per_head"), hand_bundled="joined", ways=((gathers, _in_one_buffer),)
 )

@@ -52,13 +52,12 @@ class Training:
     """The training of a model's arms on the ranks of a deployment.
 
     Attributes:
-        sources: Module's name -> its text.
         narrows: Whether later launches drop arms slower beyond noise in the first launches (`left_behind`).
     """
 
     model: Model
     arms: tuple[Arm, ...]
-    sources: Mapping[str, str]
+    sources: Mapping[str, str]  # module's name -> its text
     deployment: Deployment
     fingerprint: str
     settings: StepSettings

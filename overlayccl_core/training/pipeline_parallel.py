@@ -79,12 +79,7 @@ class PipelineStep:
     """
 
     def __init__(
-        self,
-        pieces: Stages,
-        batches: Sequence[Batch],
-        *,
-        shape: tuple[int, ...],
-        averaged: Averaged = (),
+        self, pieces: Stages, batches: Sequence[Batch], *, shape: tuple[int, ...], averaged: Averaged = ()
     ) -> None:
         self.pieces = pieces
         self.batches = batches
@@ -98,9 +93,7 @@ class PipelineStep:
         backward: list[Name] = []
         for m in range(len(self.batches)):
             yield StepSegment(
-                name=("first_forward", m),
-                gives=(_stages("a", m),),
-                work=partial(self._first_forward, m),
+                name=("first_forward", m), gives=(_stages("a", m),), work=partial(self._first_forward, m)
             )
             yield StepSegment(
                 name=("second", m),
@@ -109,9 +102,7 @@ class PipelineStep:
                 work=partial(self._second, m),
             )
             yield StepSegment(
-                name=("first_backward", m),
-                needs=(_stages("gb", m),),
-                work=partial(self._first_backward, m),
+                name=("first_backward", m), needs=(_stages("gb", m),), work=partial(self._first_backward, m)
             )
             backward += [("second", m), ("first_backward", m)]
         if self._averaged:

@@ -19,23 +19,16 @@ from overlayccl_core.program.problem import Direction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSite:
-    """A module at a site of the step, with the Case and direction to run.
-
-    Attributes:
-        deployed: The module is a deployed file, not an emitted one.
-        early: Its Program starts a collective before its last read.
-        members: Global ranks of the groups.
-        shapes: Shapes of the outputs.
-    """
+    """A module at a site of the step, with the Case and direction to run."""
 
     site: str
     direction: Direction
     module: str
     case: str
-    deployed: bool
-    early: bool
-    members: tuple[tuple[int, ...], ...]
-    shapes: tuple[tuple[tuple[str | int, ...], tuple[int, ...]], ...]
+    deployed: bool  # the module is a deployed file, not an emitted one
+    early: bool  # its Program starts a collective before its last read
+    members: tuple[tuple[int, ...], ...]  # global ranks of the groups
+    shapes: tuple[tuple[tuple[str | int, ...], tuple[int, ...]], ...]  # shapes of the outputs
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ArmSite":
@@ -77,14 +70,13 @@ class StepSettings:
     Attributes:
         seconds: Time for timed steps; their number follows. An arm SLOW times as long as the fastest gets
             minimum_steps.
-        loss_seeds: Empty if losses are not compared.
     """
 
     seconds: float
     minimum_steps: int
     maximum_steps: int
     loss_steps: int = 0
-    loss_seeds: tuple[int, ...] = ()
+    loss_seeds: tuple[int, ...] = ()  # empty if losses are not compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,25 +120,16 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """The counts of one step of an arm on this rank, taken while it ran.
-
-    Attributes:
-        matmul_digest: Digest of the shapes of all matrix products, in any order.
-        collectives: Calls of the library.
-        calls: (site, calls).
-        programs: (site, digest), as told by the modules run.
-        library_version: This rank's.
-        gradient_rel_error: The worst parameter's, against the unsharded model.
-    """
+    """The counts of one step of an arm on this rank, taken while it ran."""
 
     matmuls: int
-    matmul_digest: str
-    collectives: int
-    calls: tuple[tuple[str, int], ...]
-    programs: tuple[tuple[str, str], ...]
-    library_version: str
+    matmul_digest: str  # digest of the shapes of all matrix products, in any order
+    collectives: int  # calls of the library
+    calls: tuple[tuple[str, int], ...]  # (site, calls)
+    programs: tuple[tuple[str, str], ...]  # (site, digest), as told by the modules run
+    library_version: str  # this rank's
     peak_memory_bytes: int
-    gradient_rel_error: float
+    gradient_rel_error: float  # the worst parameter's, against the unsharded model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,19 +17,14 @@ Work = Callable[[Mapping[Value, Tensor]], Mapping[Value, Tensor]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSegment:
-    """A piece of the model: runs when `needs` are written and `after` have run; then its `gives` exist.
-
-    Attributes:
-        work: {needs: tensors of the port's shape} -> {gives: tensors}, all detached.
-        left_over: Run while a module has a call in flight, else before the next segment.
-    """
+    """A piece of the model: runs when `needs` are written and `after` have run; then its `gives` exist."""
 
     name: Name
     needs: tuple[Value, ...] = ()
     gives: tuple[Value, ...] = ()
     after: tuple[Name, ...] = ()
-    work: Work
-    left_over: bool = False
+    work: Work  # {needs: tensors of the port's shape} -> {gives: tensors}, all detached
+    left_over: bool = False  # run while a module has a call in flight, else before the next segment
 
 
 def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> None:

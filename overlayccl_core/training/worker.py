@@ -96,11 +96,7 @@ class _Trainer:
     def state(self, index: int, seed: int, modules: Modules | None = None) -> ArmState:
         """Return an arm with its initial parameters."""
         return ArmState(
-            self.plan.arms[index],
-            self.plan.model,
-            modules or self.modules[index],
-            self.rank,
-            seed=seed,
+            self.plan.arms[index], self.plan.model, modules or self.modules[index], self.rank, seed=seed
         )
 
     # -------------------------------------------------------------------------------------------- inspection

@@ -1,5 +1,6 @@
 """A Llama-like transformer: its fields, the shapes of its parameters, the exchanges of its ranks in a step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
@@ -18,9 +19,8 @@ from overlayccl_core.program.problem import Direction
 
 STAGES = 2  # of a pipeline
 BYTES = 256  # values of a byte: the text is trained on byte by byte (`training/text.py`)
-ROWS = (
-    48  # the rows of a block's flat parameter are padded to a multiple, so most counts of ranks divide them
-)
+# The rows of a block's flat parameter are padded to a multiple, so most counts of ranks divide them.
+ROWS = 48
 
 
 class Parallelism(StrEnum):
@@ -56,6 +56,24 @@ class Averaged:
     elements: int
 
 
+def parameters_of(
+    width: int, vocabulary: int, layers: int, block: Sequence[tuple[str, Shape]]
+) -> tuple[tuple[str, Shape], ...]:
+    """Return (name, shape) of the parameters of a transformer of equal blocks, in the order of the forward pass."""
+    blocks = [(f"blocks.{layer}.{name}", shape) for layer in range(layers) for name, shape in block]
+    table = (vocabulary, width)
+    return (("embedding", table), *blocks, ("norm", (width,)), ("head", table))
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raise ValueError unless every head of rotary attention has an even width."""
+    if width % (2 * heads):
+        raise ValueError(
+            f"heads of rotary attention need an even width (got {width} channels for {heads} heads): "
+            f"make width a multiple of {2 * heads}"
+        )
+
+
 class Sizes(models.Sizes):
     """Widths of a Llama-like model.
 
@@ -74,24 +92,15 @@ class Sizes(models.Sizes):
 
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
         """Return (name, shape) of every parameter, in the order of the forward pass."""
-        blocks = [
-            (f"blocks.{layer}.{name}", shape)
-            for layer in range(self.layers)
-            for name, shape in (
-                (NORMS[self.block][0], (self.width,)),
-                ("query_key_value", (3 * self.width, self.width)),
-                ("output", (self.width, self.width)),
-                *((norm, (self.width,)) for norm in NORMS[self.block][1:]),
-                ("gate_up", (2 * self.hidden, self.width)),
-                ("down", (self.width, self.hidden)),
-            )
-        ]
-        return (
-            ("embedding", (self.vocabulary, self.width)),
-            *blocks,
-            ("norm", (self.width,)),
-            ("head", (self.vocabulary, self.width)),
+        block = (
+            (NORMS[self.block][0], (self.width,)),
+            ("query_key_value", (3 * self.width, self.width)),
+            ("output", (self.width, self.width)),
+            *((norm, (self.width,)) for norm in NORMS[self.block][1:]),
+            ("gate_up", (2 * self.hidden, self.width)),
+            ("down", (self.width, self.hidden)),
         )
+        return parameters_of(self.width, self.vocabulary, self.layers, block)
 
     def flops_of_text(self, tokens: int, sequence: int) -> int:
         """Return the operations of a step on so many tokens, in texts of `sequence`, forward and backward.
@@ -133,11 +142,7 @@ class Model(Sizes, models.Model):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.width % (2 * self.heads):
-            raise ValueError(
-                f"heads of rotary attention need an even width (got {self.width} channels for {self.heads} heads): "
-                f"make width a multiple of {2 * self.heads}"
-            )
+        check_heads(self.width, self.heads)
         if self.tokenizer is None and self.vocabulary < BYTES:
             raise ValueError(
                 f"vocabulary must hold all {BYTES} values of a byte, which are the tokens of the text (got "

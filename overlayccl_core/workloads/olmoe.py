@@ -18,6 +18,7 @@ from overlayccl_core.configuration.fields import Count
 from overlayccl_core.configuration.models import Shape, Site, Work
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
+from overlayccl_core.workloads import llama
 
 EXCHANGES = ("dispatch", "combine")  # of a layer: tokens to their experts and back
 
@@ -33,25 +34,16 @@ class Sizes(models.Sizes):
 
     def parameter_sizes(self) -> tuple[tuple[str, Shape], ...]:
         """Return (name, shape) of every parameter, in the order of the forward pass."""
-        blocks = [
-            (f"blocks.{layer}.{name}", shape)
-            for layer in range(self.layers)
-            for name, shape in (
-                ("attention_norm", (self.width,)),
-                ("query_key_value", (3 * self.width, self.width)),
-                ("output", (self.width, self.width)),
-                ("experts_norm", (self.width,)),
-                ("router", (self.experts, self.width)),
-                ("gate_up", (self.experts, 2 * self.expert_width, self.width)),
-                ("down", (self.experts, self.width, self.expert_width)),
-            )
-        ]
-        return (
-            ("embedding", (self.vocabulary, self.width)),
-            *blocks,
-            ("norm", (self.width,)),
-            ("head", (self.vocabulary, self.width)),
+        block = (
+            ("attention_norm", (self.width,)),
+            ("query_key_value", (3 * self.width, self.width)),
+            ("output", (self.width, self.width)),
+            ("experts_norm", (self.width,)),
+            ("router", (self.experts, self.width)),
+            ("gate_up", (self.experts, 2 * self.expert_width, self.width)),
+            ("down", (self.experts, self.width, self.expert_width)),
         )
+        return llama.parameters_of(self.width, self.vocabulary, self.layers, block)
 
 
 class Model(Sizes, models.Model):
@@ -64,11 +56,7 @@ class Model(Sizes, models.Model):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.width % (2 * self.heads):
-            raise ValueError(
-                f"heads of rotary attention need an even width (got {self.width} channels for {self.heads} heads): "
-                f"make width a multiple of {2 * self.heads}"
-            )
+        llama.check_heads(self.width, self.heads)
         return self
 
     def check(self, ranks: int) -> None:
@@ -128,9 +116,7 @@ class Model(Sizes, models.Model):
         sizes = self.parameter_sizes()
         tokens = self.batch * self.sequence * ranks
         dense = sum(prod(shape) for name, shape in sizes if len(shape) == 2 and name != "embedding")
-        experts = (
-            self.layers * 3 * self.width * self.expert_width
-        )  # of one expert, its matrices in all layers
+        experts = self.layers * 3 * self.width * self.expert_width  # of one expert, in all layers
         rows = microbatches * self.capacity(microbatches) * self.experts * ranks
         scores = 2 * self.layers * self.sequence * self.width
         return Work(

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.report.deployed import notes
-from overlayccl_core.report.disturbed import disturbed
+from overlayccl_core.report.measured import disturbed
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS

@@ -22,22 +22,20 @@ class Comparison:
     """Plans for the same gradients, in the order of readiness.
 
     Attributes:
-        ddp: DistributedDataParallel's default.
         capped, bucket_cap_mb: The best equal cap.
         knobbed, knob: The best knob of the rule merge.
-        bucket_cap_mb_list: Makes torch's rule give the best buckets.
     """
 
     gradients: tuple[Gradient, ...]
     best: Plan
-    ddp: Plan
+    ddp: Plan  # DistributedDataParallel's default
     capped: Plan
     knobbed: Plan
     one_buffer: Plan
     one_by_one: Plan
     bucket_cap_mb: str
     knob: str
-    bucket_cap_mb_list: tuple[str, ...]
+    bucket_cap_mb_list: tuple[str, ...]  # makes torch's rule give the best buckets
 
     @property
     def others(self) -> tuple[Plan, ...]:

@@ -48,13 +48,12 @@ class BucketCosts:
     """Costs of buckets on a deployment: alone (one tensor) and packed (more).
 
     Attributes:
-        launch_us: The module's call, once for all buckets.
         low, high: Factors of the 10% to 90% range.
     """
 
     alone: Line
     packed: Line
-    launch_us: float
+    launch_us: float  # the module's call, once for all buckets
     low: float
     high: float
 

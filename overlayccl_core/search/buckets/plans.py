@@ -134,11 +134,7 @@ def saved_us(before: Plan, after: Plan) -> tuple[float, float, float]:
 
     Savings need not grow with the prices: dearer calls hide less.
     """
-    savings = (
-        before.end_us - after.end_us,
-        before.low_us - after.low_us,
-        before.high_us - after.high_us,
-    )
+    savings = (before.end_us - after.end_us, before.low_us - after.low_us, before.high_us - after.high_us)
     return savings[0], min(savings), max(savings)
 
 

@@ -90,16 +90,8 @@ class Theta:
                 unit=row["unit"],
                 increment=_increment_of(row["feature"]),
             )
-            coefficients.append(
-                Coefficient(
-                    column=column,
-                    value=row["value"],
-                    low=row["low"],
-                    high=row["high"],
-                    status=Status(row["status"]),
-                    programs=row["programs"],
-                )
-            )
+            same = {name: row[name] for name in ("value", "low", "high", "programs")}
+            coefficients.append(Coefficient(column=column, status=Status(row["status"]), **same))
         return cls(tuple(coefficients), residual_low, residual_high, fingerprint)
 
 

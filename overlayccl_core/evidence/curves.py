@@ -5,7 +5,6 @@ first steps a fixed number bounds the difference. Each later step amplifies it; 
 spread of the developer's own last losses over seeds. The training gate judges both.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,12 +13,11 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.configuration.models import of_label
-from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, trial_of
+from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, ran_by, trial_of
+from overlayccl_core.evidence.verdict_rows import said_columns
 from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
 from overlayccl_core.gates.verdict import Check, Verdict
-from overlayccl_core.measuring.arms import ArmName, at_case, is_framework
-from overlayccl_core.program.case import problem_of
-from overlayccl_core.program.json_form import loads
+from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.program.numerics import NumericsClass
 
 SEED = 0  # of all arms; the developer's has others, too
@@ -49,7 +47,10 @@ def curve_rows(steps: pl.DataFrame, stamps: pl.DataFrame, programs: Iterable[Row
     Args:
         programs: Rows of `finalists`, and of the deployed Programs.
     """
-    ran = _ran_by(programs)
+    places: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in programs:
+        places.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row
+    ran = ran_by(places)
     seen = arms_by_model(steps, stamps)
     failed = failed_arms(steps, stamps)
     fingerprint = steps["fingerprint"][0]
@@ -58,7 +59,7 @@ def curve_rows(steps: pl.DataFrame, stamps: pl.DataFrame, programs: Iterable[Row
         name, microbatches = of_label(model)
         head = {"model": name, "microbatches": microbatches, "arm": arm, "fingerprint": fingerprint}
         if verdict := failed.get((model, arm)):
-            rows.append({**head, **_NO_LOSSES, **_said(verdict)})
+            rows.append({**head, **_NO_LOSSES, **said_columns(verdict)})
             continue
         arms = {one: replace(it, losses=_ended(it)) for one, it in seen[model].items()}
         rows.append({**head, **_figures(arms[arm], steps, head), **_judged(model, arm, arms, stamps, ran)})
@@ -108,37 +109,9 @@ def _judged(
     else:
         trial = trial_of(model, arm, arms, stamps, ran)
     if isinstance(trial, Verdict):
-        return {"numerics": None, **_said(trial)}
+        return {"numerics": None, **said_columns(trial)}
     [verdict] = judge(trial, frozenset({Check.LOSSES}))
-    return {"numerics": trial.numerics.value, **_said(verdict)}
-
-
-def _said(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "outcome": verdict.outcome.value,
-        "reason": verdict.reason.value,
-        "message": verdict.message,
-        "evidence": json.dumps(dict(verdict.evidence), sort_keys=True),
-    }
-
-
-def _ran_by(programs: Iterable[Row]) -> Callable[[str], Iterable[Ran]]:
-    """Return arm -> its expected Programs at each Case and direction."""
-    places: dict[tuple[str, str], dict[str, Row]] = {}
-    for row in programs:
-        places.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row
-
-    def ran(arm: str) -> Iterator[Ran]:
-        for (case, direction), here in places.items():
-            if (row := at_case(here, arm, problem_of(case))) is not None:
-                yield Ran(
-                    case=case,
-                    direction=direction,
-                    program=loads(row["program_json"]),
-                    numerics=NumericsClass(row["numerics"]),
-                )
-
-    return ran
+    return {"numerics": trial.numerics.value, **said_columns(verdict)}
 
 
 def _ended(arm: ArmEvidence) -> dict[int, Losses]:

@@ -8,7 +8,7 @@ from overlayccl_core.configuration.searches import Begin, Search
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns
 from overlayccl_core.evidence.verdict_rows import judged_columns
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
+from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.library import Role
 from overlayccl_core.rewrites.recipe import Recipe
@@ -50,13 +50,8 @@ def verdict_of(way: Row) -> Verdict | None:
     """Return the verdict of a known way's proof; None if no proof was asked for."""
     if way["equivalence"] is None:
         return None
-    return Verdict(
-        gate=Gate.EQUIVALENCE,
-        outcome=Outcome(way["equivalence"]),
-        reason=Reason(way["reason"]),
-        message=way["message"],
-        evidence=evidence(numerics=way["numerics"]),
-    )
+    outcome, reason = Outcome(way["equivalence"]), Reason(way["reason"])
+    return Verdict.of(Gate.EQUIVALENCE, outcome, reason, way["message"], numerics=way["numerics"])
 
 
 def names(candidates: Iterable[Candidate], ways: Iterable[Row]) -> dict[str, str]:

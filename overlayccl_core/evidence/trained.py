@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -10,8 +11,10 @@ from overlayccl_core.configuration.models import label, of_label
 from overlayccl_core.gates.bench import FAILED
 from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
-from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.arms import ArmName, at_case
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.kinds import REDUCING
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
@@ -29,6 +32,19 @@ class Ran:
     direction: str
     program: Program
     numerics: NumericsClass
+
+
+def ran_by(places: Mapping[tuple[str, str], Mapping[str, Row]]) -> Callable[[str], Iterator[Ran]]:
+    """Return arm -> its expected Programs. places: (case, direction) -> arm -> row of `finalists`."""
+    read = cache(loads)
+
+    def ran(arm: str) -> Iterator[Ran]:
+        for (case, direction), here in places.items():
+            if (row := at_case(here, arm, problem_of(case))) is not None:
+                program, numerics = read(row["program_json"]), NumericsClass(row["numerics"])
+                yield Ran(case=case, direction=direction, program=program, numerics=numerics)
+
+    return ran
 
 
 def arms_by_model(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[str, dict[str, ArmEvidence]]:
@@ -63,8 +79,8 @@ def trained_as_others(stamps: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
 def failed_arms(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[tuple[str, str], Verdict]:
     """Return (`nano m8`, arm) -> the training gate's verdict on a failure in a launch."""
     failed = {
-        (label(row["model"], row["microbatches"]), row["arm"]): Verdict(
-            gate=Gate.TRAINING, outcome=Outcome.FAIL, reason=FAILED[row["status"]], message=row["message"]
+        (label(row["model"], row["microbatches"]), row["arm"]): Verdict.of(
+            Gate.TRAINING, Outcome.FAIL, FAILED[row["status"]], row["message"]
         )
         for row in steps.iter_rows(named=True)
         if row["status"] in FAILED
@@ -154,4 +170,4 @@ def trial_of(
 
 
 def _unproven(message: str) -> Verdict:
-    return Verdict(gate=Gate.TRAINING, outcome=Outcome.UNPROVEN, reason=Reason.NOT_MEASURED, message=message)
+    return Verdict.of(Gate.TRAINING, Outcome.UNPROVEN, Reason.NOT_MEASURED, message)

@@ -36,9 +36,12 @@ def row(
 ) -> Row:
     """Return the row of one Verdict about one candidate."""
     head = {"case": place[0], "direction": place[1], "candidate": candidate, "arm": arm, "model": model}
+    return {**head, "gate": verdict.gate.value, **said_columns(verdict)}
+
+
+def said_columns(verdict: Verdict) -> Row:
+    """Return what a Verdict says as columns of `verdicts` and `curves`."""
     return {
-        **head,
-        "gate": verdict.gate.value,
         "outcome": verdict.outcome.value,
         "reason": verdict.reason.value,
         "message": verdict.message,

@@ -26,11 +26,8 @@ _ODD, _OTHER = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xD6E8FEB86659FD93),
 )  # as in splitmix64: odd, bits mixed
-_SUM, _MAXIMUM, _KIND = (
-    np.uint64(1),
-    np.uint64(2),
-    np.uint64(255),
-)  # kinds in the last 8 bits of a number; their mask
+# Kinds in the last 8 bits of a number; their mask.
+_SUM, _MAXIMUM, _KIND = np.uint64(1), np.uint64(2), np.uint64(255)
 _BITS = 47  # of a term: a sum of 2^17 terms stays below 2^64
 _TERM = np.uint64(2**_BITS - 1)
 
@@ -136,7 +133,6 @@ class _Ways:
         self.prime = prime
 
     def dtype(self, node_dtype: DType) -> Any:
-        """Return the dtype of all values."""
         return np.uint64
 
     def scale(self, data: Array, node: Node) -> Array:

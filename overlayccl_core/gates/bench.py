@@ -1,15 +1,6 @@
 """Bench: can the measured time be true? A module that skips work is fast."""
 
-from overlayccl_core.gates.verdict import (
-    ALL_CHECKS,
-    Check,
-    EvidenceValue,
-    Gate,
-    Outcome,
-    Reason,
-    Verdict,
-    evidence,
-)
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.statistics import Estimate
 
@@ -24,13 +15,7 @@ FAILED = {
 
 def failed(status: JobStatus, message: str, floor_us: float) -> Verdict:
     """Return the Verdict on a candidate whose job failed on the ranks."""
-    return Verdict(
-        gate=Gate.BENCH,
-        outcome=Outcome.FAIL,
-        reason=FAILED[status],
-        message=message,
-        evidence=evidence(floor_us=floor_us),
-    )
+    return Verdict.of(Gate.BENCH, Outcome.FAIL, FAILED[status], message, floor_us=floor_us)
 
 
 def is_below(estimate: Estimate, floor_us: float) -> bool:
@@ -51,28 +36,15 @@ def check(
         Pass; fail if below the floor beyond noise; unproven without a measurement.
     """
     if estimate is None:
-        return Verdict(
-            gate=Gate.BENCH,
-            outcome=Outcome.UNPROVEN,
-            reason=Reason.NOT_MEASURED,
-            message="there are no samples of it: run the bench again, with more seconds if it was cut off",
-            evidence=evidence(floor_us=floor_us),
-        )
-    figures: dict[str, EvidenceValue] = {
-        "floor_us": floor_us,
-        "measured_us": estimate.value,
-        "rounds": estimate.rounds,
-    }
+        message = "there are no samples of it: run the bench again, with more seconds if it was cut off"
+        return Verdict.of(Gate.BENCH, Outcome.UNPROVEN, Reason.NOT_MEASURED, message, floor_us=floor_us)
+    outcome, reason, message = Outcome.PASS, Reason.OK, unchecked
     if Check.FLOOR in checks and is_below(estimate, floor_us):
-        return Verdict(
-            gate=Gate.BENCH,
-            outcome=Outcome.FAIL,
-            reason=Reason.BELOW_FLOOR,
-            message=(
-                f"{estimate.value:.0f} us is below the physical floor of {floor_us:.0f} us: it cannot have made "
-                "its calls one after another, look at what the module does; if many are below, the machine was "
-                "slower while it was probed: measure again"
-            ),
-            evidence=evidence(**figures),
+        outcome, reason = Outcome.FAIL, Reason.BELOW_FLOOR
+        message = (
+            f"{estimate.value:.0f} us is below the physical floor of {floor_us:.0f} us: it cannot have made "
+            "its calls one after another, look at what the module does; if many are below, the machine was "
+            "slower while it was probed: measure again"
         )
-    return Verdict(gate=Gate.BENCH, outcome=Outcome.PASS, message=unchecked, evidence=evidence(**figures))
+    figures = {"measured_us": estimate.value, "rounds": estimate.rounds, "floor_us": floor_us}
+    return Verdict.of(Gate.BENCH, outcome, reason, message, **figures)

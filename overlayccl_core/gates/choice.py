@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from overlayccl_core.gates.training import passes
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
+from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import Ratio
 
@@ -129,6 +129,4 @@ def _beside(ratio: Ratio | None, other: Contender) -> str:
 
 
 def _verdict(outcome: Outcome, reason: Reason, message: str, one: Contender) -> Verdict:
-    return Verdict(
-        gate=Gate.CHOICE, outcome=outcome, reason=reason, message=message, evidence=evidence(arm=one.arm)
-    )
+    return Verdict.of(Gate.CHOICE, outcome, reason, message, arm=one.arm)

@@ -42,16 +42,12 @@ def _connected(ours: Outputs, theirs: Outputs) -> list[list[Port]]:
     parts: dict[int, list[Port]] = {}
     inputs_of: dict[int, list[Port]] = {}
     for number, port in enumerate(ours):
-        used = _input_ports([ours[port], theirs[port]])
+        used = [x.port for x in topological([ours[port], theirs[port]]) if x.kind is Kind.INPUT]
         merged = sorted({part_of_input[p] for p in used if p in part_of_input})
         parts[number] = [q for part in merged for q in parts.pop(part)] + [port]
         inputs_of[number] = [q for part in merged for q in inputs_of.pop(part)] + used
         part_of_input.update(dict.fromkeys(inputs_of[number], number))
     return list(parts.values())
-
-
-def _input_ports(roots: list[Node]) -> list[Port]:
-    return [x.port for x in topological(roots) if x.kind is Kind.INPUT]
 
 
 def _shape_of(roots: list[Node]) -> bytes:

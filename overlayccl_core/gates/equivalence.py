@@ -28,7 +28,7 @@ from overlayccl_core.gates.draws import compared, drawn_inputs
 from overlayccl_core.gates.legality import not_linear
 from overlayccl_core.gates.numerics import NO_LOSS, Numerics, measure
 from overlayccl_core.gates.replicas import unlike_replicas
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict, Wrong, evidence
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict, Wrong
 from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
 from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
 from overlayccl_core.program.kinds import DType, Kind
@@ -67,19 +67,14 @@ class _Proof:
             outcome = Outcome.PASS
         elif reason in UNPROVEN:
             outcome = Outcome.UNPROVEN
-        return Verdict(
-            gate=Gate.EQUIVALENCE,
-            outcome=outcome,
-            reason=reason,
-            message=message,
-            evidence=evidence(
-                atoms=self.atoms,
-                components=self.components,
-                method=self.method,
-                numerics=self.accuracy.kind.value,
-                error=self.accuracy.error,
-                peak_bytes=self.peak_bytes,
-            ),
+        return Verdict.of(
+            *(Gate.EQUIVALENCE, outcome, reason, message),
+            atoms=self.atoms,
+            components=self.components,
+            method=self.method,
+            numerics=self.accuracy.kind.value,
+            error=self.accuracy.error,
+            peak_bytes=self.peak_bytes,
         )
 
 

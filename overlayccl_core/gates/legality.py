@@ -1,7 +1,7 @@
 """Legality: may this Program run at all? Order, linearity, capabilities, memory; no ranks, no data."""
 
 from overlayccl_core.deployments.capabilities import Capabilities, call_of, shape_text
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict, evidence
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
 from overlayccl_core.program import arithmetics
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.program import Program
@@ -65,15 +65,10 @@ def _within_memory(program: Program, budget: int | None, checks: frozenset[Check
         return _fails(
             Reason.MEMORY,
             f"needs {peak} bytes a rank at its peak, the budget is {budget}: gather or merge less at once",
-            peak,
+            peak_bytes=peak,
         )
-    return Verdict(
-        gate=Gate.LEGALITY,
-        outcome=Outcome.PASS,
-        evidence=evidence(collectives=len(program.calls), peak_bytes=peak),
-    )
+    return Verdict.of(Gate.LEGALITY, Outcome.PASS, collectives=len(program.calls), peak_bytes=peak)
 
 
-def _fails(reason: Reason, message: str, peak: int | None = None) -> Verdict:
-    figures = evidence() if peak is None else evidence(peak_bytes=peak)
-    return Verdict(gate=Gate.LEGALITY, outcome=Outcome.FAIL, reason=reason, message=message, evidence=figures)
+def _fails(reason: Reason, message: str, **figures: int) -> Verdict:
+    return Verdict.of(Gate.LEGALITY, Outcome.FAIL, reason, message, **figures)

@@ -71,7 +71,8 @@ def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numer
         with np.errstate(all="ignore"):  # an overflow shows up as an infinite error
             got, _ = evaluate(pair.outputs, inputs, Real(), problem.ranks)
             own, _ = evaluate(pair.wanted, inputs, Real(), problem.ranks)
-            truth, _ = evaluate(pair.wanted, _widened(inputs), Double(), problem.ranks)
+            wide = {port: data.astype(np.float64) for port, data in inputs.items()}
+            truth, _ = evaluate(pair.wanted, wide, Double(), problem.ranks)
             error = max(error, _error(problem, pair, got, truth))
             reference_error = max(reference_error, _error(problem, pair, own, truth))
             off_reference = max(off_reference, _error(problem, pair, got, own))
@@ -116,10 +117,6 @@ def _real_inputs(
     if Check.INVALID_INPUTS in checks:
         inputs = {port: with_invalid(data, valid.get(port), np.nan) for port, data in inputs.items()}
     return {port: data.astype(NUMPY_DTYPES[nodes[port].dtype]) for port, data in inputs.items()}
-
-
-def _widened(inputs: dict[Port, Array]) -> dict[Port, Array]:
-    return {port: data.astype(np.float64) for port, data in inputs.items()}
 
 
 def _error(problem: Problem, pair: AtomPair, got: dict[Port, Held], truth: dict[Port, Held]) -> float:

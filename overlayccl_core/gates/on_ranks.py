@@ -20,9 +20,8 @@ from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import PortSpec, Problem, port_text
 from overlayccl_core.program.program import Program
 
-OF_AN_ELEMENT = (
-    10  # allowed error of one element (over its size or their rms), in units of the whole output's
-)
+# Allowed error of one element (over its size or their rms), in units of the whole output's.
+OF_AN_ELEMENT = 10
 
 Values = Mapping[Port, NDArray[Any]]
 Bits = Mapping[Port, Sequence[int] | NDArray[Any]]

@@ -108,11 +108,9 @@ class _Owners:
     """Arithmetic of owners: an element is made of no part, of one, or of several."""
 
     def dtype(self, node_dtype: DType) -> Any:
-        """Return the dtype of all values."""
         return np.int32
 
     def scale(self, data: Array, node: Node) -> Array:
-        """Keep the owners."""
         return data
 
     def cast(self, data: Array, node: Node) -> Array:

@@ -9,16 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overlayccl_core.gates.verdict import (
-    ALL_CHECKS,
-    Check,
-    EvidenceValue,
-    Gate,
-    Outcome,
-    Reason,
-    Verdict,
-    evidence,
-)
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, EvidenceValue, Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass
@@ -168,7 +159,7 @@ def _without_band(trained: Trained, figures: dict[str, EvidenceValue], *, long: 
     why = "with one seed there is no band" if long else "long runs were not compared here"
     if trained.numerics is NumericsClass.LOSSY:
         message = f"only the spread of losses over seeds could decide about a lossy arm, and {why}"
-        return _verdict(Outcome.UNPROVEN, Reason.NOT_MEASURED, message, **figures)
+        return _unproven(message, **figures)
     return _passes(
         f"losses as the developer's by step {EARLY_STEP}; the final loss: not applicable, {why}", **figures
     )
@@ -199,22 +190,16 @@ def _within(value: float, allowed: float, message: str, figures: dict[str, Evide
     return _passes("trains as the developer's arm does", **figures)
 
 
-def _verdict(outcome: Outcome, reason: Reason, message: str, **figures: EvidenceValue) -> Verdict:
-    return Verdict(
-        gate=Gate.TRAINING, outcome=outcome, reason=reason, message=message, evidence=evidence(**figures)
-    )
-
-
 def _passes(message: str, **figures: EvidenceValue) -> Verdict:
-    return _verdict(Outcome.PASS, Reason.OK, message, **figures)
+    return Verdict.of(Gate.TRAINING, Outcome.PASS, Reason.OK, message, **figures)
 
 
 def _fails(reason: Reason, message: str, **figures: EvidenceValue) -> Verdict:
-    return _verdict(Outcome.FAIL, reason, message, **figures)
+    return Verdict.of(Gate.TRAINING, Outcome.FAIL, reason, message, **figures)
 
 
-def _unproven(message: str) -> Verdict:
-    return _verdict(Outcome.UNPROVEN, Reason.NOT_MEASURED, message)
+def _unproven(message: str, **figures: EvidenceValue) -> Verdict:
+    return Verdict.of(Gate.TRAINING, Outcome.UNPROVEN, Reason.NOT_MEASURED, message, **figures)
 
 
 def _counts(matmuls: frozenset[tuple[int, str]]) -> str:

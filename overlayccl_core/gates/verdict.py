@@ -113,6 +113,19 @@ class Verdict:
         if tuple(sorted(self.evidence)) != self.evidence:
             raise ValueError("evidence of a Verdict must be sorted by name")
 
+    @classmethod
+    def of(
+        cls,
+        gate: Gate,
+        outcome: Outcome,
+        reason: Reason = Reason.OK,
+        message: str = "",
+        **figures: EvidenceValue,
+    ) -> "Verdict":
+        """Make a Verdict with its evidence by name."""
+        found = tuple(sorted(figures.items()))
+        return cls(gate=gate, outcome=outcome, reason=reason, message=message, evidence=found)
+
     @property
     def passed(self) -> bool:
         """Whether the outcome is pass."""
@@ -121,8 +134,3 @@ class Verdict:
     def __getitem__(self, name: str) -> EvidenceValue:
         """Return one piece of evidence by name."""
         return dict(self.evidence)[name]
-
-
-def evidence(**values: EvidenceValue) -> tuple[tuple[str, EvidenceValue], ...]:
-    """Return evidence in the form of a Verdict, sorted by name."""
-    return tuple(sorted(values.items()))

@@ -1,7 +1,7 @@
 """The ranks' reads of a collective's result: the basis of rules that send less."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import numpy as np
@@ -44,14 +44,7 @@ class Demand:
 
     def where(self, mask: Mask) -> "Demand":
         """Return the pieces with `mask` true."""
-        return Demand(
-            rank=self.rank[mask],
-            start=self.start[mask],
-            length=self.length[mask],
-            place=self.place[mask],
-            sender=self.sender[mask],
-            offset=self.offset[mask],
-        )
+        return Demand(**{one.name: getattr(self, one.name)[mask] for one in fields(self)})
 
     def packed(self, group_size: int, ranks: int) -> tuple[Ints, int]:
         """Return (place of each piece, with all between two ranks end to end; the most between any two)."""

@@ -69,12 +69,7 @@ _MACHINES = {
 # linux/filter.h: load a word of a call, compare it, return. linux/seccomp.h: results, installation
 _LOAD, _EQUAL, _HAS_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | EPERM
-_NUMBER, _ARCHITECTURE, _FIRST, _THIRD = (
-    0,
-    4,
-    16,
-    32,
-)  # offsets in struct seccomp_data; low words come first
+_NUMBER, _ARCHITECTURE, _FIRST, _THIRD = 0, 4, 16, 32  # offsets in struct seccomp_data; low words first
 _FILTER, _ALL_THREADS = 1, 1
 # linux/prctl.h
 _DIE_WITH_PARENT, _NO_NEW_PRIVILEGES = 1, 38

@@ -36,11 +36,8 @@ CHUNK_BYTES = 2**20
 
 _COMMAND = f"import sys; sys.path += sys.argv[1:]; from {child.__name__} import main; main()"
 _PATHS = tuple(str(Path(str(m.__file__)).parents[1]) for m in (overlayccl_core, numpy))
-_ENVIRONMENT = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}  # threads take memory
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")  # threads take memory
+_ENVIRONMENT = dict.fromkeys(_THREADS, "1")
 
 
 def trace_confined(source: str, function: str, problem: Problem, *, limits: Limits = LIMITS) -> Program:

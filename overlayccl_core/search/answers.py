@@ -20,28 +20,16 @@ from overlayccl_core.search.style import Purpose
 
 MOST_SHOWN = 4000  # characters kept of malformed arguments
 _TEXT = {"type": "string"}
-IDEAS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "ideas": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": _TEXT, "family": _TEXT, "idea": _TEXT},
-                "required": ["name", "family", "idea"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["ideas"],
-    "additionalProperties": False,
-}
-SKETCH: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"function": _TEXT, "source": _TEXT, "rationale": _TEXT},
-    "required": ["function", "source", "rationale"],
-    "additionalProperties": False,
-}
+
+
+def _form(**properties: Any) -> Mapping[str, Any]:
+    """Return the JSON schema of an object with just these properties."""
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+IDEAS = _form(ideas={"type": "array", "items": _form(name=_TEXT, family=_TEXT, idea=_TEXT)})
+SKETCH = _form(function=_TEXT, source=_TEXT, rationale=_TEXT)
 FORM_OF = {
     Purpose.IDEAS: IDEAS,
     **dict.fromkeys(

@@ -38,7 +38,6 @@ class _Idea:
     """The thing being tried: its source, its parts and its reason."""
 
     origin: Origin
-    recipe: Recipe
     rationale: str
     parent: Candidate | None = None
     steps: tuple[Step, ...] = ()
@@ -75,11 +74,11 @@ class Archive:
                 self._try_other_labels(candidate)
 
     def _entered(self, base: Base) -> Candidate | None:
-        idea = _Idea(origin=base.origin, recipe=base.recipe, rationale=LISTED)
+        idea = _Idea(origin=base.origin, rationale=LISTED)
         if base.program.digest in self._digests:
             self._note(idea, ProposalOutcome.DUPLICATE, base.program, "the same Program")
             return None
-        return self._judged(base.program, idea)
+        return self._judged(base.program, base.recipe, idea)
 
     def take(self, proposal: Proposal) -> Candidate | None:
         """Try a proposal; return its candidate, new or known, or None.
@@ -87,7 +86,9 @@ class Archive:
         Malformed proposals are rejected, and so are steps at candidates from elsewhere.
         """
         if wrong := bad_form(proposal) or self._from_elsewhere(proposal):
-            self._reject(proposal, wrong)
+            origin = Origin.RULE if isinstance(proposal, Rewrite) else Origin.SKETCH
+            unread = _Idea(origin=origin, rationale="")  # only its arrival can be kept
+            self._note(unread, ProposalOutcome.REJECTED, None, wrong)
             return None
         match proposal:
             case Sketch():
@@ -109,7 +110,7 @@ class Archive:
         Returns:
             The candidate; None if the sketch does not trace, can never run, or is not proven.
         """
-        idea = _Idea(origin=Origin.SKETCH, recipe=sketch.recipe, rationale=sketch.rationale, sketch=sketch)
+        idea = _Idea(origin=Origin.SKETCH, rationale=sketch.rationale, sketch=sketch)
         try:
             program = replay(
                 sketch.recipe, self.prover.reference.problem, lambda _: sketch.source, self.trace
@@ -123,7 +124,7 @@ class Archive:
         if program.value_digest in self.known:
             self._note(idea, ProposalOutcome.DUPLICATE, program, "known")
             return self.known[program.value_digest]
-        candidate = self._judged(program, idea)
+        candidate = self._judged(program, sketch.recipe, idea)
         if candidate is not None:
             self._try_other_labels(candidate)
         return candidate
@@ -163,7 +164,6 @@ class Archive:
         unknown = next(filter(None, map(no_such_rule, steps)), "")
         idea = _Idea(
             origin=Origin.RULE,
-            recipe=parent.child_recipe(*steps),
             rationale=why or ("" if unknown else rationale(steps[-1])),
             parent=parent,
             steps=tuple(steps),
@@ -184,7 +184,7 @@ class Archive:
         if reorder and _costs_and_overlaps(program) == _costs_and_overlaps(parent.program):
             self._note(idea, ProposalOutcome.DUPLICATE, program, "no other order of calls")
             return None
-        return self._judged(program, idea)
+        return self._judged(program, parent.child_recipe(*steps), idea)
 
     def of_recipe(self, recipe: Recipe) -> Candidate | None:
         """Return the candidate of exactly this recipe; None if there is none."""
@@ -194,12 +194,12 @@ class Archive:
         """Return the elites, cheapest first."""
         return sorted(self.elites.values(), key=lambda c: c.order)
 
-    def _judged(self, program: Program, idea: _Idea) -> Candidate | None:
+    def _judged(self, program: Program, recipe: Recipe, idea: _Idea) -> Candidate | None:
         """Return the candidate of a Program not yet priced; None if it can never run, or is not right."""
         self._digests.add(program.digest)
         self.known.setdefault(program.value_digest, None)
         above = None if idea.parent is None else idea.parent.program.value_digest
-        candidate = self.judge.candidate(program, idea.recipe, idea.origin, above)
+        candidate = self.judge.candidate(program, recipe, idea.origin, above)
         if not isinstance(candidate, Candidate):
             self._note(idea, ProposalOutcome.ILLEGAL, program, candidate.message)
             return None
@@ -219,22 +219,6 @@ class Archive:
         if best is None or candidate.order < best.order:
             self.elites[candidate.family] = candidate
         return candidate
-
-    def _reject(self, proposal: Proposal, wrong: str) -> None:
-        """Note a rejected proposal; only its arrival can be kept."""
-        self.attempts.append(
-            Attempt(
-                parent=None,
-                origin=Origin.RULE if isinstance(proposal, Rewrite) else Origin.SKETCH,
-                steps=(),
-                sketch=None,
-                rationale="",
-                outcome=ProposalOutcome.REJECTED,
-                value_digest=None,
-                message=wrong,
-                stage=self.stage,
-            )
-        )
 
     def _note(self, idea: _Idea, outcome: ProposalOutcome, program: Program | None, message: str) -> None:
         self.attempts.append(

@@ -11,12 +11,9 @@ from pydantic import AfterValidator, Field
 
 from overlayccl_core import loader
 from overlayccl_core.asking.conversation import NoAnswer
-from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.configuration.fields import Fields
-from overlayccl_core.search.allowance import Place
 from overlayccl_core.search.desk import Desk
-from overlayccl_core.search.facts import DeploymentFacts
-from overlayccl_core.search.proposal import FailedSketch, Proposal
+from overlayccl_core.search.proposal import Proposal
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.proposers import offline
 from overlayccl_core.search.style import FOLDER, Purpose, style
@@ -120,12 +117,4 @@ class Asked:
             self._desk.ended = str(error)
 
 
-def desk(
-    search: Search,
-    ledger: Ledger,
-    facts: DeploymentFacts,
-    leads: frozenset[Place],
-    failed: tuple[FailedSketch, ...] | None = None,
-) -> Desk:
-    """Return the desk of such a search. failed: the sketches of its second round; None: it is the first."""
-    return Desk(search=search, ledger=ledger, facts=facts, leads=leads, failed=failed)
+desk = Desk  # of such a search

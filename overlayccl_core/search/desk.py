@@ -25,7 +25,7 @@ AGAIN = "it computes what was refused before"
 DRAWS = 1000  # most conversations of one seed with equal beginnings
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Desk:
     """The questions of one search of a Problem.
 

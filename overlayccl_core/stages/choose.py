@@ -8,7 +8,7 @@ bench decides, and the verdict says that training is not applicable.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,16 +20,13 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
 from overlayccl_core.evidence.deployment_files import Printer, module_of, printer_of
 from overlayccl_core.evidence.predictions import Place, at
-from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, judged, trained_as_others
+from overlayccl_core.evidence.trained import arms_by_model, failed_arms, judged, ran_by, trained_as_others
 from overlayccl_core.evidence.verdict_rows import before_choice, row
 from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 from overlayccl_core.measuring.arms import ArmName, arms_of, at_case, only_problem
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
-from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.numerics import NumericsClass
-from overlayccl_core.program.program import Program
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
@@ -75,16 +72,9 @@ class Chosen:
 
 def main(job: RuleJob) -> None:
     """Write the tables verdicts and choice of one Problem, and chosen.py, the module to confirm."""
-    tables = Tables(
-        known_ways=job.read(KNOWN_WAYS),
-        candidates=job.read_all(CANDIDATES),
-        shortlist=job.read_all(SHORTLIST),
-        bench=job.read_all(BENCH),
-        finalists=job.read_all(FINALISTS),
-        probes=job.read(PROBES),
-        steps=job.read_all(STEPS),
-        stamps=job.read_all(STAMPS),
-    )
+    of_all = (CANDIDATES, SHORTLIST, BENCH, FINALISTS, STEPS, STAMPS)
+    of_one = {table.name: job.read(table) for table in (KNOWN_WAYS, PROBES)}
+    tables = Tables(**of_one, **{table.name: job.read_all(table) for table in of_all})
     deployment = load(job.option("deployment"))
     chosen = run(
         job.problem,
@@ -163,7 +153,7 @@ class _Trial:
         self.failed = failed_arms(tables.steps, tables.stamps)
         self.ran_as = {(model, arm): ran_as for model, arm, ran_as in trained_as_others(tables.stamps)}
         self.judged: dict[tuple[str, str], tuple[Verdict, ...]] = {}
-        self.programs: dict[str, Program] = {}
+        self.ran = ran_by(self.finalists)
 
     def contenders(self, place: Place) -> tuple[list[Contender], list[Row]]:
         """Return (contenders from the plainest on, rows of their training verdicts)."""
@@ -251,19 +241,6 @@ class _Trial:
             self.judged[model, arm] = (failed,) if failed else judged(model, arm, arms, self.stamps, self.ran)
         return self.judged[model, arm]
 
-    def ran(self, arm: str) -> Iterable[Ran]:
-        """Yield the Programs of an arm at all Cases and directions."""
-        for (case, direction), here in self.finalists.items():
-            if (finalist := at_case(here, arm, problem_of(case))) is not None:
-                program, numerics = self.program(finalist), NumericsClass(finalist["numerics"])
-                yield Ran(case=case, direction=direction, program=program, numerics=numerics)
-
-    def program(self, finalist: Row) -> Program:
-        """Return the Program of a finalist, read once."""
-        if finalist["program"] not in self.programs:
-            self.programs[finalist["program"]] = loads(finalist["program_json"])
-        return self.programs[finalist["program"]]
-
     def choice_row(self, place: Place, decided: Choice, one: Benched) -> Row:
         """Return the row of `choice`."""
         chosen = decided.chosen
@@ -280,9 +257,5 @@ class _Trial:
 
 
 def _no_model(place: Place) -> Verdict:
-    return Verdict(
-        gate=Gate.TRAINING,
-        outcome=Outcome.NOT_APPLICABLE,
-        reason=Reason.NOT_APPLICABLE,
-        message=f"no configured model has {' '.join(place)}: the bench decides",
-    )
+    message = f"no configured model has {' '.join(place)}: the bench decides"
+    return Verdict.of(Gate.TRAINING, Outcome.NOT_APPLICABLE, Reason.NOT_APPLICABLE, message)

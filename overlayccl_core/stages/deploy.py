@@ -73,11 +73,8 @@ def main(job: RuleJob) -> None:
     problems = {
         problem: ProblemTables(
             decided=of,
-            prices=job.read(PRICES, problem),
+            **{table.name: job.read(table, problem) for table in (PRICES, SHORTLIST, BENCH, VERDICTS)},
             candidates=job.read_all(CANDIDATES, problem),
-            shortlist=job.read(SHORTLIST, problem),
-            bench=job.read(BENCH, problem),
-            verdicts=job.read(VERDICTS, problem),
             confirmed=confirmed.filter(pl.col("problem") == problem),
         )
         for problem, of in choices_of(job).items()

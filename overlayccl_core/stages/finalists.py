@@ -79,7 +79,7 @@ def run(
         listed = {row["candidate"]: row for row in at(shortlist, place).iter_rows(named=True)}
         for arm, one in arms:
             rows.append(_row(place, arm, one, listed[one.candidate]))
-        progress(_said(place, shortlisted, best))
+        progress(f"{' '.join(place)}: {', '.join(_sentences(shortlisted, best))}")
         if figures := _fidelity(place, shortlisted, predicted):
             progress(f"{' '.join(place)}: {_fidelity_text(figures)}")
             head = {"problem": problem_of(place[0]), "case": place[0], "direction": place[1]}
@@ -144,10 +144,6 @@ def _fidelity(
     if first is None or first.timed is None or best[0].timed is None:
         return fidelity(scored)
     return fidelity(scored, first=(first.timed.samples_us, best[0].timed.samples_us))
-
-
-def _said(place: Place, shortlisted: Sequence[Benched], best: Sequence[Benched]) -> str:
-    return f"{' '.join(place)}: {', '.join(_sentences(shortlisted, best))}"
 
 
 def _sentences(shortlisted: Sequence[Benched], best: Sequence[Benched]) -> Iterator[str]:

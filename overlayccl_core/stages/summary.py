@@ -29,6 +29,7 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.summary import SUMMARY, Validity
 
 Row = dict[str, Any]
+OF_A_PROBLEM = (KNOWN_WAYS, PRICES, SHORTLIST, BENCH, CHOICE)
 _MEASURED = (
     *("measured_us", "measured_low_us", "measured_high_us"),
     *("speedup", "speedup_low", "speedup_high", "repeat_rel_error"),
@@ -52,12 +53,8 @@ def main(job: RuleJob) -> None:
     """Write the table summary."""
     problems = {
         problem: ProblemTables(
-            known_ways=job.read(KNOWN_WAYS, problem),
-            prices=job.read(PRICES, problem),
+            **{table.name: job.read(table, problem) for table in OF_A_PROBLEM},
             candidates=job.read_all(CANDIDATES, problem),
-            shortlist=job.read(SHORTLIST, problem),
-            bench=job.read(BENCH, problem),
-            choice=job.read(CHOICE, problem),
         )
         for problem in job.problems
     }

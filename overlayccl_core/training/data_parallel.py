@@ -11,7 +11,15 @@ from functools import partial
 from typing import Protocol
 
 from overlayccl_core.training.pieces import Batch
-from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, share_of_mean
+from overlayccl_core.training.segments import (
+    Name,
+    Recorded,
+    StepSegment,
+    Tensor,
+    Value,
+    averaging,
+    share_of_mean,
+)
 
 Values = Mapping[Value, Tensor]
 
@@ -67,15 +75,7 @@ class DataParallelStep:
             before = (("microbatch", m),)
         if self.in_stages:
             yield from self._stage_by_stage(before)
-        for i, parameter in enumerate(self._names):
-            yield StepSegment(
-                name=("gradient", i),
-                gives=(("gradients", ("gradient", i)),),
-                after=(self._complete_after(parameter),),
-                work=partial(self._gradient, i, parameter),
-            )
-        needs = tuple(("gradients", ("mean", i)) for i in range(len(self._names)))
-        yield StepSegment(name=("means",), needs=needs, work=self._take)
+        yield from averaging(self.pieces.parameters, self._names, self._complete_after)
 
     def _stage_by_stage(self, before: tuple[Name, ...]) -> Iterator[StepSegment]:
         """The forward with the last stage's backward, then the backward of each stage before it."""
@@ -86,12 +86,12 @@ class DataParallelStep:
             yield StepSegment(name=name, after=before, work=partial(self._backward, k))
             before = (name,)
 
-    def _complete_after(self, parameter: str) -> Name:
+    def _complete_after(self, parameter: str) -> tuple[Name]:
         """The last segment adding to a parameter's gradient."""
         if not self.in_stages:
-            return ("microbatch", len(self.batches) - 1)
+            return (("microbatch", len(self.batches) - 1),)
         stage = self._held_by[parameter]
-        return ("forward",) if stage == len(self._stages) - 1 else ("backward", stage)
+        return (("forward",) if stage == len(self._stages) - 1 else ("backward", stage),)
 
     def _whole(self, m: int, _v: Values) -> dict[Value, Tensor]:
         self._lost(m, Recorded(partial(self.pieces.whole, self.batches[m])))
@@ -118,15 +118,6 @@ class DataParallelStep:
 
     def _pass_on(self, gradients: tuple[Tensor, ...]) -> None:
         [self._cotangent] = gradients or (None,)
-
-    def _gradient(self, i: int, parameter: str, _v: Values) -> dict[Value, Tensor]:
-        return {("gradients", ("gradient", i)): self.pieces.parameters[parameter].grad}
-
-    def _take(self, v: Values) -> dict[Value, Tensor]:
-        for i, name in enumerate(self._names):
-            parameter = self.pieces.parameters[name]
-            parameter.grad = v["gradients", ("mean", i)].view_as(parameter)
-        return {}
 
 
 def _on(stage: Stage, batch: Batch) -> Callable[..., Tensor]:

@@ -195,12 +195,8 @@ class _Step:
         """Run all remaining segments; StuckStep if one cannot run."""
         for segment in self.segments.values():
             if not self.fire(segment):
-                missing = [_text(value) for value in segment.needs if value not in self.written]
+                missing = [f"{v[0]} {port_text(v[1])}" for v in segment.needs if v not in self.written]
                 raise StuckStep(
                     f"the step ends before segment {port_text(segment.name)} could run: "
                     f"{', '.join(missing) or 'what it comes after'} is not written by any module"
                 )
-
-
-def _text(value: Value) -> str:
-    return f"{value[0]} {port_text(value[1])}"

@@ -221,16 +221,8 @@ class _Batch:
     def _failed_row(self, arm: Arm, failed: Failed) -> Row:
         """The row of a failed arm, without steps."""
         return {
-            "model": self.training.model.name,
-            "microbatches": arm.microbatches,
-            "arm": arm.name,
-            "purpose": Purpose.TIMED.value,
-            "seed": failed.launch,
-            "launch": failed.launch,
-            "cold_us": [],
-            "steps_us": [],
-            "losses": [],
-            "validation_loss": None,
+            **_head(self.training.model, arm, Purpose.TIMED, failed.launch, failed.launch),
+            **{"cold_us": [], "steps_us": [], "losses": [], "validation_loss": None},
             **_inspected(()),
             "oversubscribed": self.training.oversubscribed,
             "foreign_cpu_share": None,
@@ -256,6 +248,12 @@ def _with_counts(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+def _head(model: Model, arm: Arm, purpose: Purpose, seed: int, launch: int) -> Row:
+    """The first columns of a row of `steps`."""
+    of_arm = {"model": model.name, "microbatches": arm.microbatches, "arm": arm.name}
+    return {**of_arm, "purpose": purpose.value, "seed": seed, "launch": launch}
+
+
 def rows_of(
     plan: TrainingPlan,
     records: Sequence[Sequence[RankRecord]],
@@ -275,17 +273,11 @@ def rows_of(
         starts = np.array([one.starts_ns for one in entries])
         ends = np.array([one.ends_ns for one in entries])
         us = ((ends.max(0) - starts.max(0)) / 1e3).tolist()
-        arm = plan.arms[first.arm]
         inspections = [one.inspection for one in entries if one.inspection is not None]
         validation = [one.validation_loss for one in entries if one.validation_loss is not None]
         rows.append(
             {
-                "model": plan.model.name,
-                "microbatches": arm.microbatches,
-                "arm": arm.name,
-                "purpose": first.purpose.value,
-                "seed": first.seed,
-                "launch": plan.launch,
+                **_head(plan.model, plan.arms[first.arm], first.purpose, first.seed, plan.launch),
                 "cold_us": us[: first.cold],
                 "steps_us": us[first.cold :],
                 "losses": np.array([one.losses for one in entries if one.losses]).T.tolist(),

@@ -16,9 +16,8 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import ratio_over_launches
 
 LAUNCHES = 2
-FAR_OFF = (
-    1e-4  # relative error of a gradient, beyond any reordering of sums. The training gate judges for itself
-)
+# Relative error of a gradient, beyond any reordering of sums. The training gate judges for itself.
+FAR_OFF = 1e-4
 Steps = dict[int, Sequence[float]]  # launch -> us
 Row = Mapping[str, Any]
 
@@ -72,10 +71,6 @@ def _slower(arms: Mapping[str, Steps], sound: Container[str]) -> Iterable[str]:
     ours = {arm: steps for arm, steps in arms.items() if arm in sound}
     if not ours:
         return ()
-    fastest = ours[min(ours, key=lambda arm: _median_us(ours[arm]))]
+    fastest = min(ours.values(), key=lambda steps: np.median([np.median(us) for us in steps.values()]))
     ratios = {arm: ratio_over_launches(steps, fastest) for arm, steps in arms.items()}
     return [arm for arm, ratio in ratios.items() if ratio is not None and ratio.beyond_noise]
-
-
-def _median_us(steps: Steps) -> float:
-    return float(np.median([np.median(us) for us in steps.values()]))

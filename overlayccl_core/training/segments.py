@@ -1,7 +1,8 @@
 """The model's own work in a training step: segments over named values, each under autograd on its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from overlayccl_core.program.nodes import Port
 Tensor = Any  # torch is not followed by the type checker
 Value = tuple[str, Port]  # (site, port): a port of the Problem at one site of the step
 Name = tuple[str | int, ...]
+After = Callable[[str], tuple[Name, ...]]
 Work = Callable[[Mapping[Value, Tensor]], Mapping[Value, Tensor]]
 
 
@@ -66,3 +68,30 @@ class Recorded:
         gradients = tuple(x.grad for x in self._inputs)
         self._inputs, self._outputs = [], ()
         return gradients
+
+
+def averaging(parameters: Mapping[str, Tensor], names: Sequence[str], after: After) -> Iterator[StepSegment]:
+    """Yield a segment for each gradient, of site `gradients`, and one that puts their means in the parameters.
+
+    names: of the averaged parameters. after: the last segments that add to a parameter's gradient.
+    """
+    for i, name in enumerate(names):
+        given = ("gradients", ("gradient", i))
+        work = partial(_gradient, given, parameters, name)
+        yield StepSegment(name=("gradient", i), gives=(given,), after=after(name), work=work)
+    needs = tuple(("gradients", ("mean", i)) for i in range(len(names)))
+    yield StepSegment(name=("means",), needs=needs, work=partial(_take_means, parameters, names))
+
+
+def _gradient(
+    given: Value, parameters: Mapping[str, Tensor], name: str, _v: Mapping[Value, Tensor]
+) -> dict[Value, Tensor]:
+    return {given: parameters[name].grad}
+
+
+def _take_means(
+    parameters: Mapping[str, Tensor], names: Sequence[str], v: Mapping[Value, Tensor]
+) -> dict[Value, Tensor]:
+    for i, name in enumerate(names):
+        parameters[name].grad = v["gradients", ("mean", i)].view_as(parameters[name])
+    return {}

@@ -23,6 +23,7 @@ from overlayccl_core.training.segments import (
     StepSegment,
     Tensor,
     Value,
+    averaging,
     backward,
     share_of_mean,
 )
@@ -174,12 +175,7 @@ class ShardedStep:
             needs = (("scatter", ("d_shard", k)),)
             yield StepSegment(name=("shard", k), needs=needs, work=partial(self._take_shard, name))
         complete: tuple[Name, ...] = tuple(("backward", m, 0) for m in range(len(self.batches)))
-        for i, name in enumerate(self._replicated):
-            gives = (("gradients", ("gradient", i)),)
-            work = partial(self._gradient, name)
-            yield StepSegment(name=("gradient", i), gives=gives, after=complete, work=work)
-        means = tuple(("gradients", ("mean", i)) for i in range(len(self._replicated)))
-        yield StepSegment(name=("means",), needs=means, work=self._take_means)
+        yield from averaging(self.pieces.parameters, self._replicated, lambda _: complete)
 
     def _forward(self, m: int, k: int, v: Values) -> dict[Value, Tensor]:
         if not k:
@@ -203,18 +199,8 @@ class ShardedStep:
             self._entered.pop(m).backward(cotangent)
         return {("scatter", ("d_full", m, k)): gradient}
 
-    def _gradient(self, name: str, _v: Values) -> dict[Value, Tensor]:
-        i = self._replicated.index(name)
-        return {("gradients", ("gradient", i)): self.pieces.parameters[name].grad}
-
     def _take_shard(self, name: str, v: Values) -> dict[Value, Tensor]:
         """Turn the sum over ranks into their mean."""
         [total] = v.values()
         self.pieces.parameters[name].grad = total / self.pieces.ranks
-        return {}
-
-    def _take_means(self, v: Values) -> dict[Value, Tensor]:
-        for i, name in enumerate(self._replicated):
-            parameter = self.pieces.parameters[name]
-            parameter.grad = v["gradients", ("mean", i)].view_as(parameter)
         return {}

@@ -33,9 +33,8 @@ from overlayccl_core.training.plan import (
 from overlayccl_core.training.segments import Tensor
 
 COLD = 1  # first steps of an arm, recorded as cold; the second is as fast as later ones (benchmarks/cold.py)
-COMPILING = (
-    2  # the same on lazy devices: the first step creates the optimizer's state, an input of later steps
-)
+# The same on lazy devices: the first step creates the optimizer's state, an input of later steps.
+COMPILING = 2
 QUIET_STEPS = 2  # steps without communication; they differ little
 
 

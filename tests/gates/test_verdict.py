@@ -2,13 +2,11 @@
 
 import pytest
 
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict, evidence
+from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 
 
 def test_evidence_is_sorted_and_found_by_name() -> None:
-    verdict = Verdict(
-        gate=Gate.LEGALITY, outcome=Outcome.PASS, evidence=evidence(peak_bytes=3, collectives=2)
-    )
+    verdict = Verdict.of(Gate.LEGALITY, Outcome.PASS, peak_bytes=3, collectives=2)
     assert [name for name, _ in verdict.evidence] == ["collectives", "peak_bytes"]
     assert verdict["peak_bytes"] == 3
     assert verdict.passed

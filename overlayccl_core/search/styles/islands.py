@@ -46,7 +46,10 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     draws = count()
     for number in range(1, settings.rounds + 1):
         for island in islands:
-            shown = [_member(draft) for draft in reversed(desk.best(island)[:SHOWN])]
+            shown = [
+                Member(name=draft.sketch.function, source=draft.sketch.source, candidate=draft.candidate)
+                for draft in reversed(desk.best(island)[:SHOWN])
+            ]
             talk = desk.talk(standing, draw=next(draws))
             draft = yield from desk.drafted(talk, standing, Purpose.ISLAND, population=shown)
             island += [draft] if draft else []
@@ -60,7 +63,3 @@ def migrate(desk: Desk, islands: list[list[Draft]]) -> None:
     for island, moving in zip(islands, [best[-1], *best[:-1]], strict=True):
         known = {member.candidate.program.value_digest for member in island}
         island += [draft for draft in moving if draft.candidate.program.value_digest not in known]
-
-
-def _member(draft: Draft) -> Member:
-    return Member(name=draft.sketch.function, source=draft.sketch.source, candidate=draft.candidate)

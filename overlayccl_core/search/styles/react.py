@@ -6,7 +6,7 @@ from typing import Any
 from overlayccl_core.asking.conversation import NoAnswer, Tool, ToolCall, ToolResult, User
 from overlayccl_core.search.answers import SKETCH, sketch_of_call
 from overlayccl_core.search.desk import Desk, Talk
-from overlayccl_core.search.proposal import Attempt, Sketch
+from overlayccl_core.search.proposal import Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 
@@ -65,9 +65,5 @@ def _result(
         return ToolResult(id=call.id, text=NO_SUCH_TOOL, failed=True)
     attempt, draft = yield from desk.tried(talk, standing, Purpose.TURN, sketch_of_call(call))
     if draft is None:
-        return ToolResult(id=call.id, text=_refused(attempt), failed=True)
+        return ToolResult(id=call.id, text=f"{attempt.outcome.value}: {attempt.message}", failed=True)
     return ToolResult(id=call.id, text=f"{attempt.outcome.value}: {talk.briefing.line(draft.candidate)}")
-
-
-def _refused(attempt: Attempt) -> str:
-    return f"{attempt.outcome.value}: {attempt.message}"

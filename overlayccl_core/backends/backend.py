@@ -23,7 +23,7 @@ from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.launching.launch import Launch, Watch
+from overlayccl_core.launching.launch import Launch, Starter, Watch
 from overlayccl_core.program.program import Program
 
 Rows = list[dict[str, Any]]
@@ -71,6 +71,13 @@ class Backend(Protocol):
 
     def host(self, deployment: Deployment) -> Rows:
         """Check this host as a place for ranks: rows of check, ok, detail. A job asks it on a node."""
+
+    def starter(self, deployment: Deployment, towards: str) -> Starter:
+        """Return what starts the ranks of one host; an agent on a node asks for it (`launching/node_agent.py`).
+
+        Args:
+            towards: Address of the first node; empty if this host is alone.
+        """
 
     def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
         """Time the plan of a folder and return the share (0..1) of the CPU taken by others.

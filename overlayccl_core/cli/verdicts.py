@@ -22,10 +22,12 @@ from overlayccl_core.tables.published import FOLDER
 
 Row = Mapping[str, Any]
 YES = {Use.FOUND: "YES, found", Use.KNOWN: "YES, known way"}
+PLACED = "took the place"
 LEGEND = (
     "developer: one library call a tensor, at its fastest M. known way: the fastest that needs no search, at the "
     "same or less memory; MiB of a rank. M: microbatches of a step. Ratios of step times with 95% intervals, from "
-    "{launches} after selection; {known}: a known way, chosen by measuring."
+    "{launches} after selection; {known}: a known way, chosen by measuring, and no other seems faster; {placed}: "
+    "the chosen way was slower than this one."
 )
 
 
@@ -47,7 +49,9 @@ def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
     yield _models(worths)
     yield from (f"{worth.model}: {said}" for worth in worths for said in quicker(worth))
     launches = max(worth.launches for worth in worths)
-    yield LEGEND.format(launches=count(launches, "fresh launch", "fresh launches"), known=KNOWN)
+    yield LEGEND.format(
+        launches=count(launches, "fresh launch", "fresh launches"), known=KNOWN, placed=PLACED
+    )
 
 
 def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:
@@ -84,8 +88,10 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
     if worth.instead is not None:
         placed = worth.replaced.get(worth.instead.microbatches) and not is_framework(worth.instead.arm)
         use = YES[Use.KNOWN] if placed else f"NO: {use_text(worth.instead.arm)}"
-        return use, *figures, NOTHING, NOTHING
-    over = KNOWN if worth.known else times(worth.gain_over(worth.rival))
+        return use, *figures, NOTHING, PLACED if placed else NOTHING
+    over_known = worth.gain_over(worth.rival)
+    none_faster = over_known is None or over_known.value >= 1
+    over = KNOWN if worth.known and none_faster else times(over_known)
     return (
         YES[Use.KNOWN if worth.known else Use.FOUND],
         *figures,

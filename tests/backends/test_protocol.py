@@ -27,7 +27,7 @@ def declared(protocol: type) -> dict[str, inspect.Signature]:
     return methods
 
 
-@pytest.mark.parametrize("name", ["torchdist", "paper"])
+@pytest.mark.parametrize("name", ["torchdist", "torchxla", "paper"])
 def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

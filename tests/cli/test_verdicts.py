@@ -34,14 +34,17 @@ def test_where_something_else_is_faster_the_answer_is_no_and_names_it() -> None:
 def test_a_known_way_that_took_the_place_is_in_the_folder() -> None:
     splits = deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9)
     [line] = lines(printed([verdicts._models([worth(*splits, replaced={1: "hand_bundled"})])]), "nano")
-    assert line.startswith("nano YES, known way 1 80")
+    assert line.startswith("nano YES, known way 1 80") and line.endswith("- took the place")
 
 
-def test_a_known_way_is_no_gain_over_known_ways() -> None:
-    told = shown(
-        deployed(1, ran_as="best_known_way", needs_search=False), rival(1, "hand_bundled", 1.3, 1.2, 1.4)
-    )
-    assert told.startswith("nano YES, known way") and told.endswith("no search needed")
+@pytest.mark.parametrize(
+    ("gain", "over"), [((1.3, 1.2, 1.4), "no search needed"), ((0.9, 0.7, 1.2), "0.90 (0.70..1.20)")]
+)
+def test_a_known_way_is_no_gain_over_known_ways_but_one_that_seems_faster_is_told(
+    gain: tuple[float, float, float], over: str
+) -> None:
+    told = shown(deployed(1, ran_as="best_known_way", needs_search=False), rival(1, "hand_bundled", *gain))
+    assert told.startswith("nano YES, known way") and told.endswith(over)
 
 
 def cases(*rows: dict[str, Any]) -> pl.DataFrame:

@@ -18,7 +18,6 @@ from tests.workflow.changes import (
     EVERYWHERE,
     OF_ASKED,
     OF_CLUSTER,
-    OF_TARGETS,
     PROBLEM_OF,
     PROBLEMS,
     ROWS,
@@ -26,6 +25,7 @@ from tests.workflow.changes import (
     Row,
     narrowed,
 )
+from tests.workflow.changes_of_targets import OF_TARGETS
 from tests.workflow.repository import ROOT, copy_to, python
 
 

@@ -12,7 +12,7 @@ from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial, Values, observed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
-from overlayccl_core.launching.launch import Launch, Watch
+from overlayccl_core.launching.launch import Launch, RefusedError, Starter, Watch
 from overlayccl_core.launching.status import Phase, Status
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.json_form import dumps, loads
@@ -60,6 +60,11 @@ def doctor(deployment: Deployment) -> Rows:
 def host(_deployment: Deployment) -> Rows:
     """Any host has paper."""
     return []
+
+
+def starter(_deployment: Deployment, _towards: str) -> Starter:
+    """Its ranks are no processes."""
+    raise RefusedError("paper starts no ranks")
 
 
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:

@@ -1,0 +1,57 @@
+"""Changes of other targets than `all`, and the rules that may run after each."""
+
+from tests.workflow.changes import CONFIG, CORE, TREE, Row, appended
+
+WEIGHED = {"weigh_probes", "probing_page"}
+CHOSEN = {"ask_probes", "time_probes", *WEIGHED}
+OF_TARGETS = {  # where a search asks a language model
+    "probing": [
+        Row(
+            "the memory that Programs are held to",
+            CHOSEN,
+            {"config/deployments/local.yaml": ("memory_budget: 512MiB", "memory_budget: 513MiB")},
+        ),
+        Row("money", CHOSEN, {CONFIG: ("max_usd: 20", "max_usd: 21")}),
+        Row("how it is weighed", WEIGHED, appended(f"{CORE}/stages/weigh_probes.py")),
+        Row("the page", {"probing_page"}, appended(f"{CORE}/report/probing.py")),
+        Row("the bench gate", set(), appended(f"{CORE}/gates/bench.py")),
+        Row("calls that are gone", CHOSEN, gone=(f"{TREE}/probing/command/probe_calls.parquet",)),
+    ],
+    "longrun": [
+        Row("steps", {"longtrain", "losses"}, {CONFIG: ("steps: 2500", "steps: 2501")}),
+        Row("how losses are judged", {"losses"}, appended(f"{CORE}/stages/losses.py")),
+        Row(
+            "stamps that are gone",
+            {"longtrain", "losses"},
+            gone=(f"{TREE}/longrun/nano-dp/long_stamps.parquet",),
+            problems=("grad_ar",),
+        ),
+        Row("names in another order", set(), config={"problems": "uniform_a2a,tp_mlp,grad_ar"}),
+    ],
+    "ablations": [
+        Row(
+            "what all begin with",
+            {"ablation_search", "ablation", "ablation_page"},
+            {CONFIG: ("begin: developer", "begin: library")},
+        ),
+        Row(
+            "how searches are compared", {"ablation", "ablation_page"}, appended(f"{CORE}/stages/ablation.py")
+        ),
+        Row("the page", {"ablation_page"}, appended(f"{CORE}/report/ablations.py")),
+        Row(
+            "Problems in another order",
+            set(),
+            {
+                CONFIG: (
+                    "problems: [tp_mlp, grad_ar, uniform_a2a]",
+                    "problems: [grad_ar, tp_mlp, uniform_a2a]",
+                )
+            },
+        ),
+        Row(
+            "a curve that is gone",
+            {"ablation", "ablation_page"},
+            gone=(f"{TREE}/ablations/ablations.sidecar.json",),
+        ),
+    ],
+}

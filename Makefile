@@ -63,10 +63,12 @@ $(VALIDATOR)/.ready: envs/rocrate.txt
 	@$(VALIDATOR)/bin/pip install -q -r envs/rocrate.txt
 	@touch $@
 
+# A shell's background job ignores Ctrl-C unless it is told not to; then both halves take down what they set up.
 test: dev browser validator ## the whole suite: with ranks; beside them, niced and shown after them, without ranks on two workers
-	@log=$$(mktemp); nice $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ranks" -q >$$log 2>&1 & \
-	others=$$!; trap "kill $$others 2>/dev/null; rm -f $$log" EXIT INT; \
-	$(BIN)/python -m pytest -n 0 -m ranks -q; ranks=$$?; \
+	@log=$$(mktemp); nice env --default-signal=INT $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	-m "not ranks" -q >$$log 2>&1 & \
+	others=$$!; trap "kill $$others 2>/dev/null; rm -f $$log" EXIT; trap : INT; \
+	$(BIN)/python -m pytest -n 0 -m ranks -q -o cache_dir=.pytest_cache/ranks; ranks=$$?; \
 	wait $$others; code=$$?; cat $$log; exit $$((ranks | code))
 
 slurm-up: ## a real Slurm on this machine, seven nodes of 32 slots: for tests; from Debian's packages, as root

@@ -45,9 +45,11 @@ def machine_lock(progress: Callable[[str], None]) -> Iterator[None]:
     """Hold the machine against other measurements, of all users; report once if there is a wait."""
     lock = _readable(Path(tempfile.gettempdir()) / MACHINE)
     try:
-        if not taken(lock, ALONE, 0.0):
+        try:
+            fcntl.flock(lock, ALONE | fcntl.LOCK_NB)
+        except BlockingIOError:
             progress("waiting: another measurement runs on this machine")
-            taken(lock, ALONE)
+            fcntl.flock(lock, ALONE)  # waits in the kernel: who polls is passed by
         yield
     finally:
         os.close(lock)

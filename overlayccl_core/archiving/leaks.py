@@ -87,8 +87,8 @@ def _texts(what: Path | bytes | Link) -> Iterator[bytes]:
         for told in (table.schema.metadata, parquet.read_metadata(what).metadata, *_of_fields(table.schema)):
             yield b"\n".join(text for pair in (told or {}).items() for text in pair)
         for column in table.columns:
-            if _HOLDS_TEXT.search(str(column.type)):
-                yield b"\n".join(_of_value(column.to_pylist()))
+            for chunk in column.chunks:
+                yield from _of_array(chunk)
 
 
 def _of_fields(fields: Any) -> Iterator[Mapping[bytes, bytes]]:
@@ -99,15 +99,27 @@ def _of_fields(fields: Any) -> Iterator[Mapping[bytes, bytes]]:
             yield from _of_fields(field.type.field(k) for k in range(field.type.num_fields))
 
 
-_HOLDS_TEXT = re.compile("string|binary|extension")  # in the name of an Arrow type, at any depth
+def _of_array(array: Any) -> Iterator[bytes]:
+    """Yield the texts of a column, at any depth."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _of_array(array.storage)
+    elif pa.types.is_dictionary(kind):
+        yield from _of_array(array.dictionary)
+    elif pa.types.is_map(kind):
+        yield from _of_array(array.keys)
+        yield from _of_array(array.items)
+    elif pa.types.is_struct(kind):
+        for part in array.flatten():
+            yield from _of_array(part)
+    elif pa.types.is_nested(kind):
+        yield from _of_array(array.flatten())
+    elif any(like(kind) for like in _TEXTS):
+        texts = (one for one in array.to_pylist() if one is not None)
+        yield b"\n".join(one.encode() if isinstance(one, str) else one for one in texts)
 
 
-def _of_value(value: object) -> Iterator[bytes]:
-    """Yield the texts in a column's plain data, at any depth."""
-    if isinstance(value, dict):
-        value = [*value.keys(), *value.values()]
-    if isinstance(value, list | tuple):
-        for part in value:
-            yield from _of_value(part)
-    elif value is not None:
-        yield value if isinstance(value, bytes) else str(value).encode()
+_TEXTS = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+)

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from overlayccl_core.backends.measured import FirstCall, Job, TimingSettings
 from overlayccl_core.disk import allocate
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.tables.atomic import write_text
+from overlayccl_core.tables.plain import rebuilt
 
 PLAN_FILE = "plan.json"
 CALIBRATION_FILE = "calibration.json"
@@ -93,7 +93,7 @@ class LaunchPlan:
     @classmethod
     def read(cls, folder: Path) -> "LaunchPlan":
         """Return the plan of a folder."""
-        return TypeAdapter(cls).validate_json((folder / PLAN_FILE).read_bytes())
+        return rebuilt(cls, (folder / PLAN_FILE).read_bytes())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Calibration:
     def read(cls, folder: Path) -> "Calibration | None":
         """Return the calibration of a folder, None before it is written."""
         path = folder / CALIBRATION_FILE
-        return TypeAdapter(cls).validate_json(path.read_bytes()) if path.exists() else None
+        return rebuilt(cls, path.read_bytes()) if path.exists() else None
 
 
 def finished_visits(stamps: Stamps, repeats: int) -> tuple[list[float], list[int]]:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.plan import MODULES, PlannedJob, planned_job
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.tiles import Tiles, bits
 from overlayccl_core.tables.atomic import write_text
+from overlayccl_core.tables.plain import rebuilt
 
 PLAN_FILE = "trials.json"
 KEPT = (np.float32, np.float64)  # unchanged in files; narrower floats are widened without loss
@@ -88,7 +88,7 @@ class PlannedTrials:
     @classmethod
     def read(cls, folder: Path) -> "PlannedTrials":
         """Return the trials of a folder."""
-        return TypeAdapter(cls).validate_json((folder / PLAN_FILE).read_bytes())
+        return rebuilt(cls, (folder / PLAN_FILE).read_bytes())
 
 
 def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> None:

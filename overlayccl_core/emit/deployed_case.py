@@ -71,7 +71,7 @@ class DeployedCase:
 
     def _check_way(self, name: str, way: Way) -> None:
         """Raise ValueError unless a way has Programs of this Case, for the Problems of the plain calls."""
-        if not name.isidentifier():
+        if not (name.isascii() and name.isidentifier()):
             raise ValueError(
                 f"{self.case_id}: {name!r} names a function of the module, too: letters, digits and _"
             )

@@ -19,12 +19,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from overlayccl_core import disk
 from overlayccl_core.launching import foreign_cpu, processes
 from overlayccl_core.launching.parts import LOG_FILE, Part
 from overlayccl_core.launching.status import NO_JOB, Phase, Status
+from overlayccl_core.tables.plain import of_data, plain
 
 POLL_S = 0.1
 REPORT_PATIENCE_S = 3.0
@@ -130,13 +130,13 @@ class Launch:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        plain: dict[str, Any] = TypeAdapter(Launch).dump_python(self, mode="json")
-        return plain
+        data: dict[str, Any] = plain(self)
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Launch":
         """Rebuild the launch from `to_json`."""
-        return TypeAdapter(cls).validate_python(data)
+        return of_data(cls, data)
 
 
 class Starting(Protocol):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from overlayccl_core.tables.plain import of_data, plain
 
 TOKEN = "OVERLAYCCL_AGENT_TOKEN"  # identifies a requester's agents
 STATUS = "OVERLAYCCL_STATUS"
@@ -50,13 +50,13 @@ class Part:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        plain: dict[str, Any] = TypeAdapter(Part).dump_python(self, mode="json")
-        return plain
+        data: dict[str, Any] = plain(self)
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Part":
         """Rebuild the part from `to_json`."""
-        return TypeAdapter(cls).validate_python(data)
+        return of_data(cls, data)
 
     def environment(self, local_rank: int, port: int) -> dict[str, str]:
         """Return the variables of a rank's process: torchrun's and ours. `port`: the store's."""

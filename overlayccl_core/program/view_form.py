@@ -5,14 +5,14 @@ It depends on layouts only, not on values: each viewed value is a leaf, known by
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
 from overlayccl_core.program.maps import Map
 
-_MOST_RUNS_KEPT = 1024
+_kept: dict[tuple[object, ...], tuple[tuple[int, ...], Map]] = {}
+_MOST_KEPT, _MOST_RUNS_KEPT = 4096, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +26,23 @@ class Laid:
 def normal_view(sizes: tuple[int, ...], operands: tuple[Laid, ...], map_: Map) -> tuple[tuple[int, ...], Map]:
     """Return (leaves, Map): the view of the operands as a view of leaves, each once, in order of use.
 
-    The layers of a model share the result: that of few runs is kept.
+    The layers of a model share the result: it is kept if it and what it is made of have few runs.
 
     Args:
         sizes: Sizes of the leaves, numbered in the order in which the operands name them.
     """
-    runs = map_.runs + sum(x.map.runs for x in operands if x.map is not None)
-    return (_kept if runs <= _MOST_RUNS_KEPT else _normal_view)(sizes, operands, map_)
-
-
-def _normal_view(
-    sizes: tuple[int, ...], operands: tuple[Laid, ...], map_: Map
-) -> tuple[tuple[int, ...], Map]:
-    return _in_order_of_use(sizes, _through_views(sizes, operands, map_))
-
-
-_kept = lru_cache(maxsize=4096)(_normal_view)
+    key = sizes, operands, map_
+    if key in _kept:
+        return _kept[key]
+    normal = _in_order_of_use(sizes, _through_views(sizes, operands, map_))
+    if (
+        max(one.runs for one in (map_, normal[1], *(x.map for x in operands if x.map is not None)))
+        <= _MOST_RUNS_KEPT
+    ):
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[key] = normal
+    return normal
 
 
 def _through_views(sizes: Sequence[int], operands: Sequence[Laid], map_: Map) -> Map:

@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter
-
 from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.tables.atomic import write_text
+from overlayccl_core.tables.plain import of_data
 
 FILE = "failed.json"
 MOST = 3  # failures beside others: by now the job is a likelier cause than a person who kills ranks
@@ -35,9 +34,6 @@ class Failed:
     status: JobStatus
     message: str
     launch: int = 0
-
-
-_FAILURES = TypeAdapter(dict[str, Failed])
 
 
 def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
@@ -74,7 +70,7 @@ class FailedJobs(Mapping[str, Failed]):
             data = json.loads(self._path.read_text())
             self.tried, self.unchecked = data["tried"], data["unchecked"]
             self._out, self._times, self.suspects = (
-                _FAILURES.validate_python(data["out"]),
+                {name: of_data(Failed, one) for name, one in data["out"].items()},
                 data["times"],
                 data["suspects"],
             )

@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from overlayccl_core.backends.measured import Job, TimedProgram
 from overlayccl_core.backends.plan import PLAN_FILE, STAMPS_FILE, Calibration, LaunchPlan, finished_visits
 from overlayccl_core.launching.node_report import NodeReport
+from overlayccl_core.tables.plain import of_data
 from overlayccl_core.timing.kept import KeptLaunch
 
 
@@ -58,12 +58,9 @@ def timed_programs(
     return timed
 
 
-_TIMED = TypeAdapter(list[TimedProgram])
-
-
 def programs_of(launch: KeptLaunch) -> list[TimedProgram]:
     """Return the timed Programs of a kept launch, made of plain data."""
-    return _TIMED.validate_python(launch.rows)
+    return [of_data(TimedProgram, row) for row in launch.rows]
 
 
 def missing(jobs: Sequence[Job], launches: Sequence[KeptLaunch]) -> dict[str, int | None]:

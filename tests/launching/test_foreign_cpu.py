@@ -114,6 +114,7 @@ def explained(seen: CpuTimes, before: Strangers, after: Strangers) -> bool:
     return max(least_s, 0.02 * seen.passed_s) - rounding_s < seen.left_s < most + rounding_s
 
 
+@pytest.mark.ranks  # tests without ranks run niced, and get too little of the CPU to see it
 @pytest.mark.parametrize("cpu", [-1, min(os.sched_getaffinity(0))], ids=["free", "pinned"])
 def test_a_busy_loop_is_seen_as_a_strangers_and_not_as_ones_own(cpu: int) -> None:
     with burning([cpu], 20.0) as loop:
@@ -127,6 +128,7 @@ def test_a_busy_loop_is_seen_as_a_strangers_and_not_as_ones_own(cpu: int) -> Non
     assert strange.foreign_share >= burnt_s / strange.passed_s - 0.02
 
 
+@pytest.mark.ranks
 def test_what_is_left_is_the_time_of_strangers_and_no_negative_number() -> None:
     """Two own loops on each CPU leave no idle time; what is left then is seen at other processes, or was stolen."""
     everywhere = sorted(os.sched_getaffinity(0))
@@ -138,6 +140,7 @@ def test_what_is_left_is_the_time_of_strangers_and_no_negative_number() -> None:
     assert explained(seen, strangers, strangers_then), (seen, seen.left_s)
 
 
+@pytest.mark.ranks
 def test_a_child_that_ended_and_was_long_idle_is_not_ones_own_now() -> None:
     with burning([-1], 60.0):
         time.sleep(1.5)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("forked")
 HERE = Path(__file__).parent
 PROBLEM = exchange(4, {"x": (8,)}, {"y": (8,)})
 QUICK_S = 3.0  # of CPU, which a machine that others keep busy gives late
-BUSY = 4  # and then each second of it does less
+BUSY = 2  # and then each second of it does less
 FEW = Limits(cpu_s=1, memory_bytes=2**30)
 PATIENT = Limits(wall_s=600.0)  # its fuel ends it, however slow a busy machine is
 GOES_THROUGH = "goes through"

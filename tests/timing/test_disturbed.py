@@ -1,5 +1,7 @@
 """A launch in which others took the CPU: repeated once, the less disturbed one kept and marked."""
 
+import errno
+import fcntl
 import tempfile
 import threading
 import time
@@ -72,3 +74,12 @@ def test_a_second_measurement_waits_for_the_first(monkeypatch: pytest.MonkeyPatc
         assert len(waited) == 1 and "another measurement" in waited[0]
     thread.join(5)
     assert waited[-1] == "in"
+
+
+def test_without_locks_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(OSError, match="No locks"), machine_lock(lambda _: None):
+        pytest.fail("measured beside others")

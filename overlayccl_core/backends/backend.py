@@ -110,7 +110,7 @@ class Backend(Protocol):
         In the worker, `rank.run_rank` gives the Rank.
 
         Raises:
-            ValueError: These ranks train nothing. A run asks `cannot_train` first (`workflow_scripts/preflight.py`).
+            ValueError: These ranks train nothing; a run asks `cannot_train` first (workflow_scripts/preflight.py).
         """
 
     def run_rank(self, folder: Path, library: str, work: Callable[[Rank], None]) -> None:

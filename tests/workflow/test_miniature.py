@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import yaml
 
+from overlayccl_core.cli.main import main
 from overlayccl_core.digest import closure
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
@@ -83,7 +84,9 @@ def test_measurements_are_of_one_machine_and_every_strategy_has_a_row(finished: 
     assert set(bench["candidate"]) <= set(measured["candidate"])
 
 
-def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
+def test_what_is_chosen_is_trained_deployed_and_shown(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     results = finished / "results" / "local"
     choice = read(CHOICE, results / "problems/tp_mlp/choice.parquet")
     assert choice.height == 5  # the model's two sites, whole and split, and the Case of the configuration
@@ -96,8 +99,11 @@ def test_what_is_chosen_is_trained_deployed_and_shown(finished: Path) -> None:
     file, record = (results / "deploy/tp_mlp.py", json.loads((results / "deploy/tp_mlp.json").read_text()))
     module = file.read_text() if file.exists() else ""  # torch's own may be faster at every Case
     shown = (finished / "all.txt").read_text()
+    assert main(["summary", "--all", "--root", str(finished), "--profile", "local"]) == 0
+    all_shown = capsys.readouterr().out
     for row in record["deployed"]:
         assert (row["case"] in module) == (row["in_file"] is not None) and (row["in_file"] or "") in module
+        assert row["chosen"]["candidate"][:20] in all_shown
     assert re.search(r"\n tiny +(YES, |NO: )", shown)
     stands = all(row["instead"] is None for row in record["deployed"])
     assert (module == (results / "problems/tp_mlp/chosen.py").read_text()) == stands

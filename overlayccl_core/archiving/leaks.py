@@ -4,7 +4,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,42 +84,28 @@ def _texts(what: Path | bytes | Link) -> Iterator[bytes]:
         yield what if isinstance(what, bytes) else what.read_bytes()
     else:
         table = parquet.read_table(what)
-        for told in (table.schema.metadata, parquet.read_metadata(what).metadata, *_of_fields(table.schema)):
-            yield b"\n".join(text for pair in (told or {}).items() for text in pair)
+        yield from _of_fields([table.schema.metadata, parquet.read_metadata(what).metadata, *table.schema])
         for column in table.columns:
-            for chunk in column.chunks:
-                yield from _of_array(chunk)
+            if not pa.types.is_primitive(column.type):
+                yield b"\n".join(_of_value(column.to_pylist()))
 
 
-def _of_fields(fields: Any) -> Iterator[Mapping[bytes, bytes]]:
-    """Yield names and metadata of a schema's fields, nested ones included."""
-    for field in fields:
-        yield {field.name.encode(): b"", **(field.metadata or {})}
-        if pa.types.is_nested(field.type):
-            yield from _of_fields(field.type.field(k) for k in range(field.type.num_fields))
+def _of_fields(told: Iterable[Any]) -> Iterator[bytes]:
+    """Yield names and metadata of fields, nested ones included; a table's own metadata is a plain mapping."""
+    for one in told:
+        if isinstance(one, pa.Field):
+            yield one.name.encode()
+            yield from _of_fields([one.metadata, *(one.type.field(k) for k in range(one.type.num_fields))])
+        elif one is not None:
+            yield b"\n".join(_of_value(one))
 
 
-def _of_array(array: Any) -> Iterator[bytes]:
-    """Yield the texts of a column, at any depth."""
-    kind = array.type
-    if isinstance(kind, pa.BaseExtensionType):
-        yield from _of_array(array.storage)
-    elif pa.types.is_dictionary(kind):
-        yield from _of_array(array.dictionary)
-    elif pa.types.is_map(kind):
-        yield from _of_array(array.keys)
-        yield from _of_array(array.items)
-    elif pa.types.is_struct(kind):
-        for part in array.flatten():
-            yield from _of_array(part)
-    elif pa.types.is_nested(kind):
-        yield from _of_array(array.flatten())
-    elif any(like(kind) for like in _TEXTS):
-        texts = (one for one in array.to_pylist() if one is not None)
-        yield b"\n".join(one.encode() if isinstance(one, str) else one for one in texts)
-
-
-_TEXTS = (
-    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
-)
+def _of_value(value: Any) -> Iterator[bytes]:
+    """Yield the texts of a value, at any depth."""
+    if isinstance(value, str | bytes):
+        yield value.encode() if isinstance(value, str) else value
+    elif isinstance(value, Mapping):
+        yield from _of_value([*value.keys(), *value.values()])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _of_value(part)

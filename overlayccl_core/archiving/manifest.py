@@ -18,11 +18,6 @@ from overlayccl_core.tables.remake import of_profile
 
 NAME = "archive.json"
 TREE = re.compile(r"[a-z][a-z0-9_-]*")  # as in the Snakefile: a folder's name, not a path
-FORMS = {
-    "tree": TREE,
-    "commit": re.compile(r"([0-9a-f]{40,64})?"),
-    **dict.fromkeys(("version", "snakemake", "zstandard"), re.compile(r"[0-9]+(\.[0-9]+)*[a-z0-9.+]*")),
-}  # of text fields; any other is one line
 TYPES: dict[str, type] = {"config": dict, "clean": bool, "measuring": tuple, "nodes": int}  # default: text
 
 
@@ -84,7 +79,7 @@ def _is_said(name: str, value: object) -> bool:
     if not isinstance(value, TYPES.get(name, str)):
         return False
     return not isinstance(value, str) or (
-        value.isprintable() and (name not in FORMS or FORMS[name].fullmatch(value) is not None)
+        value.isprintable() and (name != "tree" or bool(TREE.fullmatch(value)))
     )
 
 

@@ -5,7 +5,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import zstandard
 
@@ -22,13 +22,6 @@ Content = Mapping[str, "Path | bytes | Link"]
 """Name in the archive -> a file to read, bytes, or a link."""
 
 
-class Writable(Protocol):
-    """Destination of a tar."""
-
-    def write(self, data: Any, /) -> object:
-        """Take some bytes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Link:
     """A symbolic link, with a target relative to its place."""
@@ -37,15 +30,13 @@ class Link:
 
 
 def pack(content: Content, folder: str, when: int, target: Path) -> None:
-    """Write an archive atomically: equal content, equal bytes. All its times are `when`, in Unix seconds."""
+    """Write an archive atomically: equal content, equal bytes. Its times are `when`, in Unix seconds."""
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
-    with replacing(target) as file, compressor.stream_writer(file, closefd=False) as compressed:
-        write_tar(content, folder, when, compressed)
-
-
-def write_tar(content: Content, folder: str, when: int, into: Writable) -> None:
-    """Write the uncompressed archive: all of `content`, below one folder."""
-    with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]
+    with (
+        replacing(target) as file,
+        compressor.stream_writer(file, closefd=False) as into,
+        tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as tar,  # type: ignore[call-overload]
+    ):
         for name in sorted(content):
             what = content[name]
             entry = tarfile.TarInfo(f"{folder}/{name}")

@@ -1,26 +1,13 @@
-"""An archived job's options and tables, and comparison of their rows with the expected ones: arms and launches."""
+"""Comparison of an archived table's rows with the expected ones: arms and launches."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-import polars as pl
-
-from overlayccl_core.configuration import deployment as deployments
-from overlayccl_core.configuration import models
-from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.choices import ProblemChoice
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.finalists import FINALISTS
-from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.table import Table, read
 from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import SLOW, StepSettings
@@ -36,47 +23,6 @@ class Odd:
 
     message: str
     open: bool = False
-
-
-class ArchivedJob:
-    """An archived job: the options of its command, and its tables in an archive's folder."""
-
-    def __init__(self, folder: Path, job: RuleJob) -> None:
-        self._folder = folder
-        self._job = job
-        self.option = job.option
-
-    @cached_property
-    def deployment(self) -> Deployment:
-        return deployments.load(self._folder / self.option("deployment"))
-
-    @cached_property
-    def settings(self) -> Settings:
-        return Settings.from_part(self.option("settings"))
-
-    def model(self, name: str) -> models.Model:
-        return models.load(name, self._folder / models.FOLDER)
-
-    def file(self, name: str, of: str = "") -> Path:
-        """Return the input or output of a name; of several, the one below a folder called `of`."""
-        paths = (*self._job.inputs.get(name, ()), *self._job.outputs.get(name, ()))
-        return self._folder / next(path for path in paths if not of or of in path.parts)
-
-    def table(self, table: Table, of: str = "") -> pl.DataFrame:
-        return read(table, self.file(table.name, of))
-
-    def rows(self, table: Table, of: str = "") -> list[Row]:
-        return list(self.table(table, of).iter_rows(named=True))
-
-    def decided(self) -> dict[str, ProblemChoice]:
-        return {
-            problem: ProblemChoice(
-                finalists=self.table(FINALISTS, problem),
-                choice=self.table(CHOICE, problem),
-                module=self.file("chosen", problem).read_text(),
-            )
-            for problem in self.option("problems").split(",")
-        }
 
 
 def compared(

@@ -5,11 +5,10 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+from overlayccl_core import loader
 from overlayccl_core.archiving import make, manifest, packing, replay
 from overlayccl_core.archiving.code_in import code_in
-from overlayccl_core.archiving.complete import complete
 from overlayccl_core.archiving.consistent import consistent
 from overlayccl_core.archiving.content import content_of
 from overlayccl_core.archiving.files import files
@@ -67,7 +66,9 @@ def _looked_at(archive: Path, workers: int, progress: Progress) -> Iterator[Find
             yield finding
             if job is not None and finding.outcome is not CheckOutcome.COULD_NOT:
                 same.append(job)
-        yield from complete(folder, same)
+        yield from loader.load("archiving", "complete").complete(
+            folder, same
+        )  # imports stages: a level above
         yield from consistent(folder / RESULTS / about.tree, about.machine)
         yield from guarded(Check.FILES, about.tree, files(folder, about, plan, jobs))
         yield from guarded(Check.CODE, about.tree, code_in(folder, about))
@@ -110,33 +111,24 @@ def _sums(file: Path) -> Iterator[tuple[str, str]]:
 def _bytes(
     archive: Path, folder: Path, whole: dict[str, Path | bytes | Link], when: int, about: Manifest
 ) -> Finding:
-    """Pack the same files again and compare the bytes."""
-    mine = hashlib.sha256()
-    packing.write_tar(whole, make.folder_of(about), when, _Into(mine))
-    theirs = hashlib.sha256()
-    for chunk in packing.tar_chunks(archive):
-        theirs.update(chunk)
-    if mine.digest() != theirs.digest():
+    """Pack the same files again and compare the bytes, before compression if Zstandard is of another version."""
+    again = folder.parent / archive.name
+    packing.pack(whole, make.folder_of(about), when, again)
+    if again.read_bytes() == archive.read_bytes():
+        return judged(Check.BYTES, archive.name)
+    if _unpacked_sha256(again) != _unpacked_sha256(archive):
         return wrong(Check.BYTES, archive.name, "packing these files does not give this archive")
-    if about.zstandard != packing.ZSTANDARD:
-        why = f"equal before compression; that is of Zstandard {about.zstandard}, here is {packing.ZSTANDARD}"
-        return Finding(check=Check.BYTES, subject=archive.name, outcome=CheckOutcome.WITHIN, message=why)
-    target = folder.parent / archive.name
-    packing.pack(whole, make.folder_of(about), when, target)
-    if target.read_bytes() != archive.read_bytes():
+    if about.zstandard == packing.ZSTANDARD:
         return wrong(Check.BYTES, archive.name, "its compression is not that of these files")
-    return judged(Check.BYTES, archive.name)
+    why = f"equal before compression; that is of Zstandard {about.zstandard}, here is {packing.ZSTANDARD}"
+    return Finding(check=Check.BYTES, subject=archive.name, outcome=CheckOutcome.WITHIN, message=why)
 
 
-class _Into:
-    """A sink that only hashes."""
-
-    def __init__(self, into: Any) -> None:
-        self._into = into
-
-    def write(self, data: Any) -> int:
-        self._into.update(data)
-        return len(data)
+def _unpacked_sha256(archive: Path) -> str:
+    digest = hashlib.sha256()
+    for chunk in packing.tar_chunks(archive):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _tables(folder: Path, about: Manifest) -> Iterator[Finding]:

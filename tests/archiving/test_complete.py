@@ -1,6 +1,5 @@
 """Rows that were left out of measured tables are missed; those of what failed or was left behind are not."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,33 +9,25 @@ from typing import Any
 import polars as pl
 import pytest
 
+from overlayccl_core.archiving import complete as checks
 from overlayccl_core.archiving.complete import complete
 from overlayccl_core.archiving.findings import Check, CheckOutcome
-from overlayccl_core.archiving.measured import confirm as of_confirm
 from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.archiving.rows import launches as odd_launches
-from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.capabilities import CAPABILITIES
-from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import write
 from overlayccl_core.training.plan import Arm, StepSettings
 from tests.archiving.forging import rewritten
 from tests.fake_timings import timing_columns
-from tests.stages.flow import ROOT, capabilities, flow_of
+from tests.stages.flow import ROOT, capabilities
 
 DEPLOYMENT = "config/deployments/local.yaml"
 TREE, OF_PROBLEM = "results/local", "results/local/problems/tp_mlp"
-ENTRY = {"microbatches": 2, "layers": 2, "shape": [1, 16, 16], "site": "entry"}
-
-
-@pytest.fixture(scope="module")
-def flow(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    return flow_of(tmp_path_factory.mktemp("flow"), "tp_mlp", [ENTRY])
 
 
 @pytest.fixture
@@ -82,7 +73,16 @@ def wrong(folder: Path, *jobs: Planned) -> list[str]:
     return [one.message for one in found if one.outcome is CheckOutcome.WRONG]
 
 
-def test_probes_are_those_of_the_sweep(folder: Path, flow: SimpleNamespace) -> None:
+def once(make: Callable[..., Any]) -> Callable[..., Any]:
+    """What is the same for all arguments here, made by the first call."""
+    made: list[Any] = []
+    return lambda *given: made[0] if made else made.append(make(*given)) or made[0]
+
+
+def test_probes_are_those_of_the_sweep(
+    folder: Path, flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "to_time", once(checks.to_time))
     of = job(
         "probe",
         flow.configured.part("heldout_seed", "probe"),
@@ -93,7 +93,8 @@ def test_probes_are_those_of_the_sweep(folder: Path, flow: SimpleNamespace) -> N
     table = folder / TREE / "probes.parquet"
     whole = table.read_bytes()
     rewritten(table, lambda f: f.with_columns(pl.col("program_json").reverse()))  # under others' digests
-    assert all("which nobody asked for" in why for why in wrong(folder, of)) and wrong(folder, of)
+    [why] = wrong(folder, of)
+    assert "which nobody asked for" in why
     table.write_bytes(whole)
     held_out = pl.read_parquet(table).filter(role="heldout")["probe"]
     rewritten(table, lambda f: f.filter(~pl.col("probe").is_in(held_out[:10].to_list())))
@@ -217,14 +218,14 @@ def test_arms_are_paired_step_by_step() -> None:
 
 # ----------------------------------------------------------------------------------------------------------- alone
 def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
-    flow: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A baseline that failed before it was timed is in no row: it may be honest, and is said."""
     wanted = [
         one for one in flow.ready.iter_rows(named=True) if one["arm"] in ("developer", "best_known_way")
     ]
     wanted.append({**wanted[0], "arm": "deployed"})
-    monkeypatch.setattr(of_confirm.confirm, "looked_at", lambda _: [(one, True) for one in wanted])
+    monkeypatch.setattr(checks.confirm, "looked_at", lambda _: [(one, True) for one in wanted])
     names = ("case", "direction", "arm", "candidate")
     timed = [
         {"problem": "tp_mlp", **{name: one[name] for name in names}}
@@ -234,12 +235,7 @@ def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
     ]
 
     def found(rows: list[Any]) -> list[tuple[bool, str]]:
-        write(CONFIRMED, rows, tmp_path / "confirmed.parquet")
-        settings = Settings.from_part(
-            json.dumps({"confirm": flow.configured.confirm.model_dump() | {"launches": 2}})
-        )
-        told: Any = SimpleNamespace(settings=settings, rows=lambda _: rows)
-        return [(one.open, one.message) for one in of_confirm._alone(told, {"tp_mlp": None})]  # type: ignore[dict-item]
+        return [(one.open, one.message) for one in checks._alone(rows, {"tp_mlp": None}, 2)]  # type: ignore[dict-item]
 
     assert found(timed) == []
     for arm, is_open in (("deployed", False), ("developer", False), ("best_known_way", True)):

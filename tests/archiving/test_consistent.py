@@ -20,17 +20,10 @@ from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import write
 from tests.archiving.forging import rewritten
 from tests.fake_timings import FINGERPRINT
-from tests.stages.flow import flow_of
 from tests.stages.training import SPEEDS, train_tables
 
-ENTRY = {"microbatches": 2, "layers": 2, "shape": [1, 16, 16], "site": "entry"}
 OF_PROBLEM, TRAINED = "problems/tp_mlp", "train/tiny"
 Change = Callable[[pl.DataFrame], pl.DataFrame]
-
-
-@pytest.fixture(scope="module")
-def flow(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    return flow_of(tmp_path_factory.mktemp("flow"), "tp_mlp", [ENTRY])
 
 
 @pytest.fixture

@@ -39,9 +39,6 @@ COLUMNS: dict[str, Callable[[str], pa.Array]] = {
     "list": lambda secret: pa.array([["well"], [], [secret]]),
     "bytes of a column": lambda secret: pa.array([b"well", secret.encode()]),
     "dictionary": lambda secret: pa.array(["well", secret, "well"]).dictionary_encode(),
-    "dictionary, in no row": lambda secret: pa.DictionaryArray.from_arrays(
-        pa.array([0, 0, 0]), pa.array(["well", secret])
-    ),
     "struct": lambda secret: pa.array([{"said": {"deep": [secret]}}, None]),
     "map": lambda secret: pa.array([[("key", secret)]], pa.map_(pa.string(), pa.string())),
 }

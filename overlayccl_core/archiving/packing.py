@@ -35,7 +35,7 @@ def pack(content: Content, folder: str, when: int, target: Path) -> None:
     with (
         replacing(target) as file,
         compressor.stream_writer(file, closefd=False) as into,
-        tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as tar,  # type: ignore[call-overload]
+        tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         for name in sorted(content):
             what = content[name]

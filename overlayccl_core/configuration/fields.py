@@ -53,11 +53,12 @@ class Fields(BaseModel):
         """
         if not isinstance(data, Mapping):
             raise ValueError(f"must be a mapping of fields (got {_shown(data)})")
-        allowed = [name for name in declared(cls) if name not in given]
+        own = cls.class_of(data)
+        allowed = [name for name in declared(own) if name not in given]
         for name in data:
             if name not in allowed:
                 raise ValueError(f"{name}: there is no such field: {hint(name, allowed)}")
-        return cls.from_json(json.dumps({**data, **given}, default=str))
+        return own._checked(json.dumps({**data, **given}, default=str))
 
     def to_json(self) -> str:
         """Return one line of JSON with sorted keys: equal objects give equal text."""
@@ -66,6 +67,15 @@ class Fields(BaseModel):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the object written by `to_json`. ValueError: field, rule, value and mend."""
+        return cls.class_of(json.loads(text))._checked(text)
+
+    @classmethod
+    def class_of(cls, data: Mapping[str, Any]) -> type[Self]:
+        """Return the class of an object: this one, or that of the plug-in named in the data (`chosen`)."""
+        return cls
+
+    @classmethod
+    def _checked(cls, text: str) -> Self:
         try:  # strict JSON still takes lists for tuples and words for enums
             return cls.model_validate_json(text)
         except ValidationError as error:
@@ -217,25 +227,17 @@ def hint(word: object, known: Iterable[str]) -> str:
 def _said(cls: type[Fields], error: ValidationError) -> str:
     """Tell one mistake in one line, an unknown field first: a missing one is often the same field, misspelt."""
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    loc = first["loc"] or ("",)
-    where = ".".join(map(str, loc))
-    prefix = f"{where}: " if where else ""
+    loc = first["loc"]
+    where, mend = ".".join(map(str, loc)), _place(cls, loc)[1]
     if first["type"] == "extra_forbidden":
-        above, _ = _place(cls, loc[:-1])
-        return (
-            f"{where}: there is no such field: {hint(loc[-1], declared(above) if is_fields(above) else ())}"
-        )
-    kind, meant = _place(cls, first["loc"])
-    mend = f": {meant}" if meant else ""
-    if first["type"] == "value_error":  # one of several fields has its own mend
-        return f"{prefix}{first['ctx']['error']}{'' if is_fields(kind) else mend}"
-    if first["type"] == "missing":
-        return f"{where}: must be there{mend}"
-    if first["type"] == "too_short":
-        items = "entry" if (least := first["ctx"]["min_length"]) == 1 else "entries"
-        return f"{prefix}must have at least {least} {items} (got {_shown(first['input'])}){mend}"
-    subject, rule = first["msg"].split(" should ", 1) if " should " in first["msg"] else ("", first["msg"])
-    return f"{prefix}{'must ' if subject else ''}{rule} (got {_shown(first['input'])}){mend}"
+        rule, mend = f"there is no such field: {hint(loc[-1], declared(_place(cls, loc[:-1])[0]))}", None
+    elif first["type"] == "missing":
+        rule = "must be there"
+    elif first["type"] == "value_error":
+        rule = str(first["ctx"]["error"])
+    else:
+        rule = f"{first['msg']} (got {_shown(first['input'])})"
+    return ": ".join(part for part in (where, rule, mend) if part)
 
 
 def _shown(value: object) -> str:

@@ -96,16 +96,12 @@ class Model(Sizes):
     loss_microbatches: Count = Field(description="losses over many steps are compared at this one of them")
 
     @model_validator(mode="after")
-    def _splits(self) -> Self:
+    def _fit_microbatches(self) -> Self:
         if uneven := [m for m in self.microbatches if self.batch % m]:
             raise ValueError(
                 f"microbatches must divide batch (got {uneven[0]} and {self.batch}): leave it out, or make batch a "
                 "multiple of it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _losses_are_compared(self) -> Self:
         if self.loss_microbatches not in self.microbatches:
             raise ValueError(
                 f"loss_microbatches must be one of microbatches (got {self.loss_microbatches} and "
@@ -151,17 +147,11 @@ class Model(Sizes):
         return ()
 
     @classmethod
-    def from_data(cls, data: object, **given: Any) -> Self:
-        """Return the model, of the class of the data's workload. ValueError: field, rule, value and mend."""
-        if cls is not Model or not isinstance(data, Mapping):
-            return super().from_data(data, **given)
-        own = chosen(Model, data, "workload", lambda name: workload_of(name).Model)
-        return cast(Self, own.from_data(data, **given))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the model written by `to_json`, of its own class."""
-        return super().from_json(text) if cls is not Model else cls.from_data(json.loads(text))
+    def class_of(cls, data: Mapping[str, Any]) -> type[Self]:
+        """Return the class of the data's workload."""
+        if cls is not Model:
+            return cls
+        return cast(type[Self], chosen(Model, data, "workload", lambda name: workload_of(name).Model))
 
 
 class Workload(Protocol):

@@ -5,7 +5,6 @@ with fields of its own. `NAME+VARIANT` is the search of the file NAME with the f
 place of its own, `NAME@SEED` the search with another seed.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from copy import copy
 from enum import StrEnum
@@ -67,22 +66,9 @@ class Search(Fields):
         return FOLDER / f"{file_and_seed(self.name)[0].partition(WITH)[0]}.yaml"
 
     @classmethod
-    def from_data(cls, data: object, **given: Any) -> Self:
-        """Return the search, of the class of the data's proposer. ValueError: field, rule, value and mend."""
-        own = cls._own(data)
-        return super().from_data(data, **given) if own is cls else own.from_data(data, **given)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the search written by `to_json`, of its own class."""
-        own = cls._own(json.loads(text))
-        return super().from_json(text) if own is cls else own.from_json(text)
-
-    @classmethod
-    def _own(cls, data: object) -> type[Self]:
-        if cls is not Search or not isinstance(data, Mapping):
-            return cls
-        return cast(type[Self], chosen(Search, data, "proposer", _class_of))
+    def class_of(cls, data: Mapping[str, Any]) -> type[Self]:
+        """Return the class of the data's proposer."""
+        return cast(type[Self], chosen(Search, data, "proposer", _class_of)) if cls is Search else cls
 
 
 def _class_of(proposer: str) -> type[Search]:

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, is_fields, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.configuration.searches import AT, MENDED, Search, file_and_seed
+from overlayccl_core.configuration.searches import AT, MENDED, Begin, Search, file_and_seed
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
@@ -22,10 +22,6 @@ IN_SECTIONS = {  # override key -> its section and field
 PROPOSER = "proposer"  # override key: one more search
 MACHINE, HERE = "machine", "here"  # override key and value: measure everything again, on this machine
 OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, *IN_SECTIONS)
-WITHOUT_MEANING = {
-    "search": "searches are files in config/searches, named under `searches` in the configuration",
-    "source": "`overlayccl try FILE::FUNC` takes a strategy of your own",
-}
 
 Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
@@ -204,7 +200,7 @@ class AblationsSection(Fields):
         description="names of files in config/searches; `claude+alone`: with the fields of variants/alone.yaml; "
         "`offline@0`: at this seed alone",
     )
-    begin: Literal["library", "developer"] = Field(
+    begin: Begin = Field(
         description="what all of them begin with, whatever their files say: as in a file of config/searches"
     )
     seeds: int = Field(ge=1, description="of each search, from 0 on; from 5 on they give intervals")
@@ -374,8 +370,6 @@ def read(
 def check_overrides(keys: Iterable[str]) -> None:
     """Raise ValueError for a key unknown to --config."""
     for key in keys:
-        if key in WITHOUT_MEANING:
-            raise ValueError(f"--config {key}: has no meaning in this release: {WITHOUT_MEANING[key]}")
         if key not in OVERRIDES:
             raise ValueError(
                 f"--config {key}: is no override key: {hint(key, OVERRIDES)}; "

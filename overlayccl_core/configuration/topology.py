@@ -23,19 +23,6 @@ class Sourced(Fields):
     source: str = Field(min_length=1, description="where the figures are published")
 
 
-class Torus(Sourced):
-    """Devices in a grid with rings as rows and columns; device d is at (d // columns, d % columns)."""
-
-    rows: Count = Field(description="rows of devices")
-    columns: Count = Field(description="devices in a row")
-
-    def neighbours(self, device: int) -> tuple[int, ...]:
-        """Return the devices linked to one: above, below, left and right."""
-        row, column = divmod(device, self.columns)
-        around = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
-        return tuple(r % self.rows * self.columns + c % self.columns for r, c in around)
-
-
 class TierFigures(Sourced):
     """Bandwidth and latency of a tier of ranks."""
 
@@ -44,18 +31,10 @@ class TierFigures(Sourced):
     latency_us: Positive = Field(description="us of one message")
 
 
-class Nics(Sourced):
-    """Network cards of a node."""
-
-    count: Count = Field(description="cards")
-    gb_per_s: Positive = Field(description="10^9 bytes a second of each")
-
-
 class Memory(Sourced):
     """Memory of the devices."""
 
     per_core_bytes: Bytes = Field(validation_alias="per_core", description="of a core")
-    gb_per_s: Positive = Field(description="10^9 bytes a second of a device")
 
 
 class Limit(Sourced):
@@ -102,7 +81,6 @@ class Calibration(Sourced):
 
     back_to_back_us: Curve = Field(description="pairs: so many small all_reduce in one graph, us of them all")
     graph_boundary_us: Positive = Field(description="from one graph to the next")
-    graph_load_us: Positive = Field(description="of a small graph that is on the device no more")
     compile_s: SizeCurve = Field(description="pairs: largest payload of a graph, seconds")
     fused_operation_us: Positive = Field(
         description="the least that a local operation takes in another's loop"
@@ -110,7 +88,6 @@ class Calibration(Sourced):
     operation_us: Positive = Field(description="the least that one takes that makes its result in memory")
     sequential_gb_per_s: Positive = Field(description="10^9 bytes a second of a copy")
     strided_gb_per_s: Positive = Field(description="the same of a strided one")
-    bf16_tflops_per_core: Positive = Field(description="10^12 operations a second of a core in bfloat16")
 
 
 class Topology(Fields):
@@ -119,22 +96,11 @@ class Topology(Fields):
     name: str
     devices: Count = Field(description="of a node")
     cores_per_device: Count = Field(description="each may be a rank")
-    torus: Torus = Field(description="which devices have a link")
     tiers: tuple[TierFigures, ...] = Field(min_length=1, description="from the nearest to the farthest")
-    nics: Nics = Field(description="network cards of a node")
     memory: Memory = Field(description="of the devices")
     limits: tuple[Limit, ...] = Field(description="calls that the library is documented to refuse")
     mechanisms: tuple[Mechanism, ...] = Field(description="what the stack does, or does not do")
     calibration: Calibration = Field(description="times of a cluster of these nodes")
-
-    @model_validator(mode="after")
-    def _fit(self) -> Self:
-        if self.torus.rows * self.torus.columns != self.devices:
-            raise ValueError(
-                f"rows x columns of the torus must be the devices "
-                f"(got {self.torus.rows} x {self.torus.columns} and {self.devices}): mend one of them"
-            )
-        return self
 
     @property
     def ranks_per_node(self) -> int:

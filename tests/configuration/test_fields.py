@@ -66,7 +66,7 @@ def test_what_is_read_has_its_types_and_survives_its_own_text() -> None:
         ({"seconds": True}, ("seconds: ", "number", "got True", "how long")),
         ({"seconds": 0}, ("seconds: ", "greater than 0", "got 0", "how long")),
         ({"seconds": float("inf")}, ("seconds: ", "finite")),
-        ({"counts": []}, ("counts: ", "at least 1 entry", "got []")),
+        ({"counts": []}, ("counts: ", "at least 1 item", "got []", "how many")),
         ({"counts": [2, "4"]}, ("counts.1: ", "integer", "got '4'", "how many")),
         ({"counts": [True]}, ("counts.0: ", "integer", "got True", "how many")),
         ({"on": 1}, ("on: ", "boolean", "got 1", "whether")),

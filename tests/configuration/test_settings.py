@@ -55,17 +55,17 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"heldout_seed": "x"}, ("heldout_seed", "integer")),
         ({"heldout_seed": 1}, ("heldout_seed must", "probe.mixed_seed")),
         ({"preset": "smok"}, ("preset", "did you mean 'smoke'")),
-        ({"problems": []}, ("problems: must", "got []")),
+        ({"problems": []}, ("problems: ", "got []")),
         ({"cases": {"grad_arr": [{"sizes": [4]}]}}, ("cases: ", "'grad_arr'", "'grad_ar'")),
-        ({"cases": {"grad_ar": []}}, ("cases.grad_ar: must", "got []")),
-        ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: must", "got {}")),
+        ({"cases": {"grad_ar": []}}, ("cases.grad_ar: ", "got []")),
+        ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: ", "got {}")),
         ({"problems": ["tp_mpl"]}, ("problems: ", "'tp_mpl'", "'tp_mlp'", "There are: ")),
         ({"ablations": {**ABLATIONS, "searches": ["random@x"]}}, ("ablations.searches.0", "pattern")),
-        ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: must", "got []")),
-        ({"probing": {**PROBING, "turns": 0}}, ("probing.turns: must", "calls of the model")),
-        ({"probing": {**PROBING, "seconds": 0}}, ("probing.seconds: must", "order no more")),
+        ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: ", "got []")),
+        ({"probing": {**PROBING, "turns": 0}}, ("probing.turns: ", "calls of the model")),
+        ({"probing": {**PROBING, "seconds": 0}}, ("probing.seconds: ", "order no more")),
         ({"probing": {**PROBING, "probe": 1}}, ("probing.probe: ", "'probes'")),
-        ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: must", "give intervals")),
+        ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: ", "give intervals")),
         ({"ablations": {**ABLATIONS, "begin": "all"}}, ("ablations.begin", "'library' or 'developer'")),
         ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: ", "'tp_mpl'")),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
@@ -82,12 +82,6 @@ def test_a_mistake_is_one_message_with_file_field_and_mend(
     said = str(error.value)
     assert said.startswith("configuration: ") and "\n" not in said
     assert all(part in said for part in ("config/config.yaml", *parts)), said
-
-
-@pytest.mark.parametrize("key", ["search", "source"])
-def test_keys_without_a_meaning_yet_are_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=f"{key}: has no meaning"):
-        load(config(), overrides=[key])
 
 
 def test_the_name_of_a_second_round_is_no_name_of_a_search() -> None:

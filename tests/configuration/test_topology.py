@@ -14,29 +14,22 @@ TRN1 = "trn1.32xlarge"
 def test_the_topology_of_trn1_is_valid() -> None:
     trn1 = load(TRN1, FOLDER)
     assert trn1.ranks_per_node == 32
-    assert trn1.nics.count * trn1.nics.gb_per_s == trn1.tier("network").gb_per_s
+    assert trn1.tier("network").gb_per_s == 100
     assert dict(trn1.calibration.back_to_back_us)[32] == 238
-
-
-def test_devices_have_the_published_neighbours() -> None:
-    torus = load(TRN1, FOLDER).torus
-    assert torus.neighbours(0) == (12, 4, 3, 1)
-    assert torus.neighbours(15) == (11, 3, 14, 12)
-    assert all(d in torus.neighbours(other) for d in range(16) for other in torus.neighbours(d))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("devices: 16", "devices: 15"), "torus .*4 x 4 and 15"),
+        (("devices: 16", "devices: 0"), "devices: .*got 0"),
         (("most_ranks: 64", "most_rank: 64"), "0.most_rank: .*no such"),
         (("    most_ranks: 64\n", ""), "limits.0: .*most_ranks"),
         (("operation: all_to_all", "operation: all_too"), "limits.1.operation: "),
         (("[2, 130]", "[2, 90]"), r"must rise .*\[2, 90\.0\]"),
         (("holds: true", "holds: maybe"), "true or false"),
-        (("[0.5MiB, 5]", "[0.5MiB, 0]"), r"compile_s\.0\.1: must be greater than 0 \(got 0\)"),
+        (("[0.5MiB, 5]", "[0.5MiB, 0]"), r"compile_s\.0\.1: .*greater than 0 \(got 0\)"),
         (("8GiB", "much"), "2.most_payload: .*much"),
-        (("  source", "  sauce"), "torus.sauce: .*'source'"),
+        (("    source", "    sauce"), "tiers.0.sauce: .*'source'"),
     ],
 )
 def test_a_wrong_file_gives_one_message_with_file_and_field(

@@ -25,7 +25,7 @@ def test_a_case_is_named_by_microbatches_blocks_and_the_bytes_of_a_sum() -> None
     ("change", "message"),
     [
         ({"layers": 0}, "layers: .* 1 .got 0"),
-        ({"shape": []}, "shape: .* 1 entry"),
+        ({"shape": []}, "shape: .* 1 item"),
         ({"site": "middle"}, "site: .*or 'entry' .got"),
     ],
 )

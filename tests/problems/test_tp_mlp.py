@@ -34,7 +34,7 @@ def test_the_id_tells_the_site_groups_nodes_and_dtype() -> None:
     [
         ({"layers": 0}, "layers: .* 1 .got 0"),
         ({"layers": True}, "layers: .*integer .got T"),
-        ({"shape": []}, "shape: .* 1 entry"),
+        ({"shape": []}, "shape: .* 1 item"),
         ({"site": "middle"}, "site: .*or 'entry' .got"),
         ({"layer": 8}, "layer: .*mean 'layers'"),
     ],

@@ -16,7 +16,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import Model, label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.configuration.searches import Begin, at_seeds
+from overlayccl_core.configuration.searches import at_seeds
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, NAMES, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
@@ -214,7 +214,7 @@ class Pipeline:
     def compared_json(self, name: str) -> str:
         """The fields of a search in the target `ablations`."""
         search = self.settings.asking.of(load_search(name))
-        return search.changed(begin=Begin(self.settings.ablations.begin)).to_json()
+        return search.changed(begin=self.settings.ablations.begin).to_json()
 
     @property
     def choosers(self) -> tuple[str, ...]:

@@ -1,4 +1,9 @@
-"""`overlayccl ask`: show a search's first question to a language model, and its cost; then ask it."""
+"""`overlayccl ask`: print what a search would ask a language model first, and what that may cost; then ask.
+
+The very first question of a search that asks a language model, whole, with the most that it may cost by the dated
+table of prices. With --dry-run nothing is sent. Needs a fitted deployment, and starts no ranks. An answer is kept
+where the search looks for it, so a run does not ask again.
+"""
 
 import argparse
 from typing import Any
@@ -28,22 +33,14 @@ from overlayccl_core.stages.search import leads, place_of, standing
 DEFAULT = "claude"
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "ask",
-        help="print what a search would ask a language model first, and what that may cost; then ask",
-        description="The very first question of a search that asks a language model, whole, with the most that "
-        "it may cost by the dated table of prices. With --dry-run nothing is sent. Needs a fitted deployment, and "
-        "starts no ranks. An answer is kept where the search looks for it, so a run does not ask again.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("--problem", required=True, help="that is to be solved")
     parser.add_argument(
         "--search", default=DEFAULT, metavar="NAME", help="a file in config/searches (default: %(default)s)"
     )
     parser.add_argument("--command", default="", help="who answers, where the search runs a program")
     parser.add_argument("--dry-run", action="store_true", help="send nothing")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,12 @@
-"""`overlayccl bucket`: which gradients to reduce together on this deployment, and the gain."""
+"""`overlayccl bucket`: which gradients to reduce together, and what it is worth against DDP's default.
+
+Choose buckets for the all_reduce of a model's gradients on this deployment, by the prices that its probes gave.
+Starts no ranks.
+"""
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -51,14 +56,8 @@ CAPS_SHOWN = 12
 TENSORS_WIDTH = 36
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "bucket",
-        help="which gradients to reduce together, and what it is worth against DDP's default",
-        description="Choose buckets for the all_reduce of a model's gradients on this deployment, by the "
-        "prices that its probes gave. Starts no ranks.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("--sizes", metavar="FILE", required=True, help=f"the gradients; {ACCEPTED}")
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--ready", metavar="FILE", help=f"when each gradient is ready; {ACCEPTED_READY}")
@@ -76,7 +75,6 @@ def add(commands: Any) -> None:
         help="of the gradients (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="everything as JSON, for programs to read")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -163,10 +161,13 @@ class _Answer:
                 str(len(plan.buckets)),
                 f"{ms(plan.end_us)} ({ms(plan.low_us)}..{ms(plan.high_us)})",
                 ms(plan.end_us - self.compared.last_ready_us),
-                percent(plan.end_us / best.end_us - 1),
+                self._loss(plan),
                 style="bold" if plan is best else None,
             )
         return table
+
+    def _loss(self, plan: Plan) -> str:
+        return percent(plan.end_us / self.compared.best.end_us - 1)
 
     def _how_to_read(self) -> list[str]:
         return [
@@ -177,14 +178,13 @@ class _Answer:
 
     def _how_to_use(self) -> list[str]:
         them = self.compared
-        behind = {plan.name: percent(plan.end_us / them.best.end_us - 1) for plan in them.others}
         return [
             self._advice(),
             self._error(),
             f"Other ways to say it: {DDP.format(f', bucket_cap_mb={them.bucket_cap_mb}')}, predicted "
-            f"{behind[them.capped.name]} behind the best; the best buckets themselves, where torch has the "
+            f"{self._loss(them.capped)} behind the best; the best buckets themselves, where torch has the "
             f"argument: bucket_cap_mb_list=[{_shown(them.bucket_cap_mb_list)}]. {OF_LIST}",
-            f"In a recipe: the rule merge with the knob {them.knob}, predicted {behind[them.knobbed.name]} behind "
+            f"In a recipe: the rule merge with the knob {them.knob}, predicted {self._loss(them.knobbed)} behind "
             "the best.",
         ]
 
@@ -258,19 +258,4 @@ def _shown(caps: tuple[str, ...]) -> str:
 
 
 def _plan_json(plan: Plan) -> dict[str, Any]:
-    return {
-        "name": plan.name,
-        "end_us": plan.end_us,
-        "low_us": plan.low_us,
-        "high_us": plan.high_us,
-        "buckets": [
-            {
-                "tensors": list(b.tensors),
-                "bytes": b.bytes,
-                "ready_us": b.ready_us,
-                "start_us": b.start_us,
-                "end_us": b.end_us,
-            }
-            for b in plan.buckets
-        ],
-    }
+    return {**asdict(plan), "end_us": plan.end_us}

@@ -1,4 +1,9 @@
-"""`overlayccl compare RUN RUN ...`: the results of several runs at the same Cases, of archives or folders."""
+"""`overlayccl compare`: several runs beside each other: how right the model was, what was chosen, what it is worth.
+
+What several runs found of the same Cases: the least and the largest of each figure, and each run's gains. Of two
+runs also their coefficients and choices. An archive is read as it is: `overlayccl verify` says whether to believe
+it.
+"""
 
 import argparse
 import tempfile
@@ -30,17 +35,9 @@ OF_TWO = (
 CASE_WIDTH, FEATURE_WIDTH = 34, 40
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "compare",
-        help="several runs beside each other: how right the model was, what was chosen, what it is worth",
-        description="What several runs found of the same Cases: the least and the largest of each figure, and each "
-        "run's gains. Of two runs also their coefficients and choices. An archive is read as it is: `overlayccl "
-        "verify` says whether to believe it.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="archives, or folders of runs")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,22 +5,16 @@ import platform
 from typing import Any
 
 import psutil
-from rich.table import Table
 
 from overlayccl_core import project
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
-from overlayccl_core.cli.render import console
+from overlayccl_core.cli.render import console, plain_table
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.launching.launcher import launcher_of
 
+HEADERS = ("check", "", "detail")
 TABLES = ("selftest", "capabilities", "probes", "theta", "summary")
-
-
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("doctor", help="what this machine can run, and what is missing")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,9 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         *launcher_of(where.deployment).doctor(where.deployment, where.profile),
         *([*backend.host(where.deployment), _memory(where)] if here else []),
     ]
-    table = Table(title=f"deployment {where.deployment.name}", title_justify="left")
-    for header in ("check", "", "detail"):
-        table.add_column(header)
+    table = plain_table(f"deployment {where.deployment.name}", *HEADERS, fold=HEADERS)
     for row in rows:
         table.add_row(row["check"], "ok" if row["ok"] else "missing", row["detail"])
     console().print(table)

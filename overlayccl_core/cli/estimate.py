@@ -1,4 +1,9 @@
-"""`overlayccl estimate`: what a run will ask for before it begins; for a finished one, its times."""
+"""`overlayccl estimate`: what a run will ask for; of a finished one, what it took.
+
+Before anything is started: jobs, nodes x minutes, minutes of compiling by published figures, money by
+config/prices.yaml, and what the models hold on a rank. Of a finished run (TREE): what its jobs took beside what was
+expected.
+"""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -6,7 +11,6 @@ from dataclasses import replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core import loader
 from overlayccl_core.cli.context import Context, context
@@ -35,21 +39,13 @@ from overlayccl_core.report.tree import Tree
 from overlayccl_core.search.proposer import rounds
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "estimate",
-        help="what a run will ask for: jobs, nodes, minutes, money, memory; of a finished run, what it took",
-        description="What a run will ask for before anything is started: jobs, nodes x minutes, minutes of "
-        "compiling by published figures, money by config/prices.yaml, and what the models hold on a rank. Of a "
-        "finished run (TREE): what its jobs took beside what was expected.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("tree", nargs="?", type=Path, metavar="TREE", help="the folder of a finished run")
     parser.add_argument(
         "--models", metavar="NAME,...", help="files in config/models, as with --config models="
     )
     parser.add_argument("--problems", metavar="NAME,...", help="as with --config problems=")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

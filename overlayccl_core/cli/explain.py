@@ -1,7 +1,10 @@
-"""`overlayccl explain`: why the chosen candidate is cheaper than the runner-up and the developer's, by term."""
+"""`overlayccl explain`: why the chosen candidates are the cheaper ones, by term of the cost model.
+
+Price by term of what was chosen, of the runner-up and of the developer's strategy, with what the others cost more.
+Reads the tables of a finished run.
+"""
 
 import argparse
-from typing import Any
 
 import polars as pl
 
@@ -12,7 +15,6 @@ from overlayccl_core.configuration.fields import hint
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.report.terms import Explanation, explanations
 from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
@@ -25,20 +27,13 @@ LEGEND = (
 )
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "explain",
-        help="why the chosen candidates are the cheaper ones, by term of the cost model",
-        description="Price by term of what was chosen, of the runner-up and of the developer's strategy, with what "
-        "the others cost more. Reads the tables of a finished run.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("--problem", metavar="NAME", help="only this Problem (default: all)")
     parser.add_argument("--case", metavar="ID", help="only this Case (default: all)")
     parser.add_argument(
         "--direction", choices=[d.value for d in Direction], help="only this direction (default: both)"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -92,17 +87,11 @@ def _explanations(where: Context, problem: str) -> list[Explanation]:
             raise ValueError(f"{path}: is missing beside the choice: run {where.command()}")
         return frame
 
-    searches = sorted((where.results / folder / "search").glob("*/candidates.parquet"))
-    frames = [
-        where.table(CANDIDATES, path.relative_to(where.results).with_suffix("").as_posix())
-        for path in searches
-    ]
-    candidates = [frame for frame in frames if frame is not None]
     return explanations(
         choice,
         needed(VERDICTS, "verdicts"),
         needed(KNOWN_WAYS, "known_ways"),
         needed(PRICES, "prices"),
-        pl.concat(candidates) if candidates else None,
+        where.candidates(problem),
         needed(BENCH, "bench"),
     )

@@ -2,9 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from overlayccl_core import catalog
 from overlayccl_core.cli.context import Context
@@ -12,12 +10,9 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.rewrites.recipe import Recipe, SourceOf, sources
 from overlayccl_core.tables.candidate_columns import is_found
-from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.remake import remake
 from overlayccl_core.tables.sketches import SKETCHES
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +34,15 @@ class Find:
 
 def find(where: Context, problem: str, name: str) -> Find:
     """Return the candidate of a name. ValueError: No search of the Problem has found it in this tree."""
-    rows = list(_rows(where, problem))
+    rows = list(where.candidates(problem).iter_rows(named=True))
     row = next((row for row in rows if row["candidate"] == name), None)
     if row is None:
         raise ValueError(_unknown(where, problem, name, [row["candidate"] for row in rows]))
     folder = f"problems/{problem}"
-    table = f"{folder}/search/{row['search']}/candidates"
+    path = where.results / folder / "search" / row["search"] / "candidates.parquet"
     cases = where.table(CASES, f"{folder}/cases")
-    path = where.results / f"{table}.parquet"
-    at = None
-    if cases is not None:
-        at = next((one for one in cases.iter_rows(named=True) if one["case"] == row["case"]), None)
+    listed = [] if cases is None else list(cases.iter_rows(named=True))
+    at = next((one for one in listed if one["case"] == row["case"]), None)
     if at is None:
         raise ValueError(
             f"{path}: {row['case']} is not among the Cases beside it; make them again: "
@@ -66,14 +59,6 @@ def find(where: Context, problem: str, name: str) -> Find:
         source_of=sources(texts),
         remake=remake(path),
     )
-
-
-def _rows(where: Context, problem: str) -> Iterator[Row]:
-    """Yield the candidates of all searches of a Problem."""
-    for path in sorted((where.results / "problems" / problem / "search").glob("*/candidates.parquet")):
-        table = where.table(CANDIDATES, path.relative_to(where.results).with_suffix("").as_posix())
-        if table is not None:
-            yield from table.iter_rows(named=True)
 
 
 def _unknown(where: Context, problem: str, name: str, known: list[str]) -> str:

@@ -1,21 +1,18 @@
-"""`overlayccl init FOLDER`: a project of your own with the installed package."""
+"""`overlayccl init`: lay down a project of your own: configuration, profiles, strategies; no clone is needed.
+
+Lay down a project of your own in an empty folder: the Snakefile and its rules, configuration, profiles, examples,
+and a folder for plug-ins, which use the package that is installed.
+"""
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core import project
 from overlayccl_core.cli.render import print_line
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "init",
-        help="lay down a project of your own: configuration, profiles, strategies; no clone is needed",
-        description="Lay down a project of your own in an empty folder: the Snakefile and its rules, "
-        "configuration, profiles, examples, and a folder for plug-ins, which use the package that is installed.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="an empty folder (.git may be in it), or one to be made"
     )
@@ -26,7 +23,6 @@ def add(commands: Any) -> None:
         metavar="PROBLEM",
         help="Problems whose strategies are copied into plugins/strategies, for you to add to",
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

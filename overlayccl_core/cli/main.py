@@ -1,10 +1,14 @@
-"""The `overlayccl` command: one file per sub-command; errors are one message, never a traceback."""
+"""The `overlayccl` command: one file per sub-command; errors are one message, never a traceback.
+
+A sub-command is a module: its docstring is its help, `add(parser)` declares its arguments if it has any, and
+`run(arguments)` returns its exit code.
+"""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from overlayccl_core.archiving.unpacked import use_plugins
 from overlayccl_core.cli import (
@@ -29,11 +33,17 @@ from overlayccl_core.cli import (
 from overlayccl_core.cli.unread import until_unread
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
-COMMANDS = (
+COMMANDS: tuple[ModuleType, ...] = (
     *(problems, trace, prove, score, try_strategy, ask, bucket),
     *(explain, summary, report, schema, doctor, estimate),
     *(verify, compare, init, why),
 )
+PLACE = (
+    ("root", "FOLDER", Path, "the repository's root (default: here)"),
+    ("profile", "NAME", str, "a folder in profiles/: its deployment, and where its jobs run"),
+    ("deployment", "NAME", str, "a file in config/deployments (default: the configured one)"),
+    ("preset", "NAME", str, "one of the presets in config/config.yaml (default: the configured one)"),
+)  # option, its value, what it is read as, what it means
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 
 
@@ -46,12 +56,18 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="overlayccl", description="Prove, price and time ways of calling a closed collective library."
     )
-    _add_place(parser, root=Path(), profile=None, deployment=None, preset=None)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
-        command.add(commands)
-    for one in commands.choices.values():
-        _add_place(one, **dict.fromkeys(("root", "profile", "deployment", "preset"), argparse.SUPPRESS))
+        called, _, about = str(command.__doc__).partition("`: ")  # `overlayccl NAME`: what it does, then more
+        does, _, more = about.partition("\n\n")
+        one = commands.add_parser(called.split()[1], help=does.strip(), description=more or does)
+        getattr(command, "add", lambda parser: None)(one)
+        one.set_defaults(run=command.run)
+    for one in (*commands.choices.values(), parser):
+        place = one.add_argument_group("which run is meant")  # after the command's name they count
+        for name, metavar, kind, meaning in PLACE:
+            usual = (Path() if name == "root" else None) if one is parser else argparse.SUPPRESS
+            place.add_argument(f"--{name}", type=kind, default=usual, metavar=metavar, help=meaning)
     chosen = parser.parse_args(arguments)
     if why_not := use_plugins(chosen.root):
         _say(why_not, 0)
@@ -67,34 +83,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say(f"error: {error}", WRONG_INPUT)
     except KeyboardInterrupt:
         return _say("interrupted; finished rounds are kept, the same command goes on from there", INTERRUPTED)
-
-
-def _add_place(
-    parser: argparse.ArgumentParser, *, root: Any, profile: Any, deployment: Any, preset: Any
-) -> None:
-    """Add the options for a tree, before or after a command's name; those after it count."""
-    place = parser.add_argument_group("which run is meant")
-    place.add_argument(
-        "--root", type=Path, default=root, metavar="FOLDER", help="the repository's root (default: here)"
-    )
-    place.add_argument(
-        "--profile",
-        default=profile,
-        metavar="NAME",
-        help="a folder in profiles/: its deployment, and where its jobs run",
-    )
-    place.add_argument(
-        "--deployment",
-        default=deployment,
-        metavar="NAME",
-        help="a file in config/deployments (default: the configured one)",
-    )
-    place.add_argument(
-        "--preset",
-        default=preset,
-        metavar="NAME",
-        help="one of the presets in config/config.yaml (default: the configured one)",
-    )
 
 
 def _say(message: str, code: int) -> int:

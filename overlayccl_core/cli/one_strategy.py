@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.cli.context import Context
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
@@ -20,10 +20,10 @@ from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
+from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.timing.batch import Batch, time_programs
 from overlayccl_core.timing.partial import LOGS, PARTIAL
 
-Row = dict[str, Any]
 YOURS = "yours"  # the role of the user's strategy
 Progress = Callable[[str], None]
 
@@ -86,12 +86,12 @@ def _equivalence(program: Program) -> Verdict:
     return equivalence.prove(program, reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
 
 
-def contenders(name: str, proof: Proof, ways: Sequence[Row], theta: Theta | None) -> list[Contender]:
-    """Return the strategy and its Problem's proven known ways, priced if there is a theta; each Program once."""
-    named = [(name, YOURS, proof.program)] if proof.passed else []
-    named += [
+def beside_known_ways(where: Context, name: str, proof: Proof, theta: Theta | None) -> list[Contender]:
+    """Return a proven strategy and the proven known ways, priced if there is a theta; each Program once."""
+    problem, can = proof.program.problem, where.capabilities()
+    named = [(name, YOURS, proof.program)] + [
         (way["strategy"], way["role"], loads(way["program_json"]))
-        for way in ways
+        for way in known_way_rows(problem, can, where.deployment.memory_budget_bytes)
         if way["legality"] == way["equivalence"] == Outcome.PASS
     ]
     same: dict[str, list[tuple[str, str, Program]]] = {}

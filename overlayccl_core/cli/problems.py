@@ -1,9 +1,12 @@
-"""`overlayccl problems`: the Problems of this project, with their known strategies and Cases."""
+"""`overlayccl problems`: list Problems, their strategies and Cases.
+
+What the ranks can be asked to compute together: each Problem with what a strategy reads, writes and sees, its
+known strategies, and the Cases of the configuration.
+"""
 
 import argparse
 import inspect
 from collections.abc import Iterator
-from typing import Any
 
 from rich.table import Table
 
@@ -20,18 +23,11 @@ from overlayccl_core.program.problem_text import ports_text
 from overlayccl_core.report.blocks import count
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "problems",
-        help="list Problems, their strategies and Cases",
-        description="What the ranks can be asked to compute together: each Problem with what a strategy reads, "
-        "writes and sees, its known strategies, and the Cases of the configuration.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument(
         "problem", nargs="?", metavar="PROBLEM", help="only this one, with its whole description"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

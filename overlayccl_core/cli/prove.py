@@ -1,45 +1,51 @@
-"""`overlayccl prove`: is a strategy legal and equal to the reference? Exit code 0 or 1."""
+"""`overlayccl prove`: prove a strategy at one or all configured Cases.
+
+Prove that a strategy gives what the Problem asks for, on all ranks: for all inputs, or, where the Problem is not
+linear, on the data that it is tried on. Starts no ranks.
+"""
 
 import argparse
-from typing import Any
 
-from overlayccl_core.cli import one_strategy, strategy
-from overlayccl_core.cli.context import context
-from overlayccl_core.cli.one_strategy import Proof
+from overlayccl_core.cli import strategy
+from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.one_strategy import Proof, judge
 from overlayccl_core.cli.render import print_line
-from overlayccl_core.cli.strategy import other_cases_text, place_text
+from overlayccl_core.cli.strategy import Strategy, other_cases_text, place_text
 from overlayccl_core.program.kinds import NotApplicable
+from overlayccl_core.program.problem import Problem
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "prove",
-        help="prove a strategy at one or all configured Cases",
-        description="Prove that a strategy gives what the Problem asks for, on all ranks: for all inputs, or, "
-        "where the Problem is not linear, on the data that it is tried on. Starts no ranks.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     strategy.add_arguments(parser, "all")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 if it is proven at every Case it applies to, and at one at least."""
     where = context(arguments)
     mine, problems = strategy.asked(where, arguments)
-    can, budget = where.capabilities(), where.deployment.memory_budget_bytes
-    passed, failed = 0, 0
-    for problem in problems:
-        try:
-            proof = one_strategy.judge(mine.at(problem), can, budget)
-        except NotApplicable as reason:
-            print_line(f"{place_text(problem)}: not applicable: {reason}")
-            continue
-        passed, failed = passed + proof.passed, failed + (not proof.passed)
-        print_line(f"{place_text(problem)}: {proof_text(proof)}")
-    if not passed and len(problems) == 1 and (others := other_cases_text(where, problems[0])):
+    passed = [proof.passed for problem in problems if (proof := proven(where, mine, problem)) is not None]
+    if not any(passed) and len(problems) == 1:
+        print_other_cases(where, problems[0])
+    return 0 if passed and all(passed) else 1
+
+
+def proven(where: Context, mine: Strategy, problem: Problem, before: str = "") -> Proof | None:
+    """Print a line about a strategy at a Case, and return its proof; None where it does not apply."""
+    place = f"{before}{place_text(problem)}"
+    try:
+        proof = judge(mine.at(problem), where.capabilities(), where.deployment.memory_budget_bytes)
+    except NotApplicable as reason:
+        print_line(f"{place}: not applicable: {reason}")
+        return None
+    print_line(f"{place}: {proof_text(proof)}")
+    return proof
+
+
+def print_other_cases(where: Context, tried: Problem) -> None:
+    """Name other Cases to try it at, if any."""
+    if others := other_cases_text(where, tried):
         print_line(others)
-    return 0 if passed and not failed else 1
 
 
 def proof_text(proof: Proof) -> str:

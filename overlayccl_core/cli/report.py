@@ -1,8 +1,7 @@
-"""`overlayccl report [TREE ...]`: one self-contained HTML page of the results of one or several runs."""
+"""`overlayccl report`: one HTML page, with figures, of what one or several runs found."""
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core.cli.context import context
 from overlayccl_core.tables.atomic import write_bytes
@@ -10,11 +9,8 @@ from overlayccl_core.tables.atomic import write_bytes
 NAME = "report.html"
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "report", help="one HTML page, with figures, of what one or several runs found"
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument(
         "trees",
         nargs="*",
@@ -25,7 +21,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help=f"where the page goes (default: {NAME} in the first TREE)"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

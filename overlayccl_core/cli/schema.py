@@ -1,4 +1,9 @@
-"""`overlayccl schema`: JSON schemas of the files of the configuration, for editors; the page of all tables."""
+"""`overlayccl schema`: print the JSON schema of a file of the configuration, or the page of all tables.
+
+The JSON schema of config/config.yaml, or of a file in config/deployments or config/searches: every field with its
+meaning and bounds, for editors that check what is typed. `tables` prints the columns of all tables that a run
+leaves, as Markdown (docs/tables.md).
+"""
 
 import argparse
 import json
@@ -20,17 +25,9 @@ FILES: Mapping[str, Callable[[], dict[str, Any]]] = {
 TABLES = "tables"
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "schema",
-        help="print the JSON schema of a file of the configuration, or the page of all tables",
-        description="The JSON schema of config/config.yaml, or of a file in config/deployments or config/searches: "
-        "every field with its meaning and bounds, for editors that check what is typed. `tables` prints "
-        "the columns of all tables that a run leaves, as Markdown (docs/tables.md).",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("file", choices=(*FILES, TABLES), help="which file; tables: the page of all tables")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,47 +1,38 @@
-"""`overlayccl score`: proof of a strategy, and its price here by term, beside the known ones."""
+"""`overlayccl score`: prove and price a strategy beside the developer's and the cheapest known one.
+
+Prove a strategy at a Case and print its price by term of the cost model beside the developer's and the cheapest
+proven known way. Needs a fitted deployment, starts no ranks.
+"""
 
 import argparse
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
-from overlayccl_core.cli import one_strategy, strategy
+from overlayccl_core.cli import strategy
 from overlayccl_core.cli.context import context
-from overlayccl_core.cli.one_strategy import YOURS, Contender
-from overlayccl_core.cli.prove import proof_text
-from overlayccl_core.cli.render import console, print_line, print_text
-from overlayccl_core.cli.strategy import place_text
+from overlayccl_core.cli.one_strategy import YOURS, Contender, beside_known_ways
+from overlayccl_core.cli.prove import proven
+from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.cli.terms_table import terms_table
 from overlayccl_core.cli.try_strategy import unpriced_text
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.program.library import Role
 from overlayccl_core.report.terms import Priced, priced_of
-from overlayccl_core.stages.known_ways import known_way_rows
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "score",
-        help="prove and price a strategy beside the developer's and the cheapest known one",
-        description="Prove a strategy at a Case and print its price by term of the cost model beside the "
-        "developer's and the cheapest proven known way. Needs a fitted deployment, starts no ranks.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     strategy.add_arguments(parser, "the first")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 if the strategy is proven, 1 if not."""
     where = context(arguments)
     mine, (problem, *_) = strategy.asked(where, arguments)
-    can, budget = where.capabilities(), where.deployment.memory_budget_bytes
-    proof = one_strategy.judge(mine.at(problem), can, budget)
-    print_line(f"{mine.name} at {place_text(problem)}: {proof_text(proof)}")
-    if not proof.passed:
+    proof = proven(where, mine, problem, f"{mine.name} at ")
+    if proof is None or not proof.passed:
         return 1
-    theta = theta_of(*where.fitted())
-    listed = one_strategy.contenders(mine.name, proof, list(known_way_rows(problem, can, budget)), theta)
+    listed = beside_known_ways(where, mine.name, proof, theta_of(*where.fitted()))
     console().print(terms_table(None, compared(listed)))
     print_text(
         f"Predicted by the cost model fitted on {where.asked_for}. more: than yours. The cheapest known way: by "

@@ -1,7 +1,6 @@
 """A command's strategy (a file's function, a known way, a find), and its Problems."""
 
 import argparse
-import difflib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from overlayccl_core.cli import finds
 from overlayccl_core.cli.context import Context
 from overlayccl_core.cli.strategy_file import in_library, placed, read_strategy
 from overlayccl_core.configuration.cases import NoCases, case_of, cases_of
+from overlayccl_core.configuration.fields import hint
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Direction, Problem
@@ -191,14 +191,12 @@ def _recipe_of_way(text: str, problem: Problem) -> Recipe:
     ways = {way.name: way for way in known_ways_of(problem)}
     if text in ways:
         return ways[text].recipe
-    close = difflib.get_close_matches(text, ways, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
     other = next(d for d in Direction if d is not problem.direction)
+    mend = hint(text, ways)
     if _is_known(text, problem.case, other):
-        hint = f"it is one of the {other.value}: give --direction {other.value}, or "
+        mend = f"it is one of the {other.value}: give --direction {other.value}"
     raise ValueError(
-        f"{text}: neither a file nor a known strategy of {problem.name}: {hint}give FILE::FUNCTION or one "
-        f"of: {', '.join(ways)}"
+        f"{text}: neither a file (FILE::FUNCTION) nor a known strategy of {problem.name}: {mend}"
     )
 
 

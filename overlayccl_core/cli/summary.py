@@ -1,8 +1,7 @@
-"""`overlayccl summary`: the modules to use after a run, on a screen; with --all every figure behind them."""
+"""`overlayccl summary`: the modules to use after the last run; with --all every figure behind them."""
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 from rich.console import Console
@@ -23,11 +22,9 @@ from overlayccl_core.tables.summary import SUMMARY
 WIDEST = 100  # columns: a run ends with these tables, wherever it is watched
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser("summary", help="the results of the last run")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("--all", action="store_true", help="every arm, candidate and error of the cost model")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

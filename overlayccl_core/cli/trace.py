@@ -1,9 +1,12 @@
-"""`overlayccl trace`: the Program of a strategy, as text, or as the module to run it."""
+"""`overlayccl trace`: show the Program that a strategy becomes.
+
+Trace a strategy at a Case and print its Program: what it reads, computes, sends and writes, in order, with the
+collectives, bytes, depth and memory that it needs. Starts no ranks.
+"""
 
 import argparse
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli import strategy
@@ -18,19 +21,12 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.text_form import text
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "trace",
-        help="show the Program that a strategy becomes",
-        description="Trace a strategy at a Case and print its Program: what it reads, computes, sends and writes, "
-        "in order, with the collectives, bytes, depth and memory that it needs. Starts no ranks.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     strategy.add_arguments(parser, "the first")
     parser.add_argument(
         "--code", action="store_true", help="print the backend's module that runs it, nothing else"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,43 +1,34 @@
-"""`overlayccl try`: proof, price by term and measured time of one strategy beside the known ways, in one table."""
+"""`overlayccl try`: prove, price and time a strategy beside the known ways.
+
+Prove and price a strategy at a Case, then time it beside the proven known ways, all on real ranks in one launch.
+"""
 
 import argparse
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 from overlayccl_core.cli import one_strategy, strategy
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.one_strategy import Contender
-from overlayccl_core.cli.prove import proof_text
+from overlayccl_core.cli.prove import print_other_cases, proven
 from overlayccl_core.cli.render import LEGEND, SAME_LEGEND, console, print_line, print_text, say, trial_tables
-from overlayccl_core.cli.strategy import other_cases_text, place_text
-from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.cli.strategy import place_text
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import floor_of
 from overlayccl_core.evidence.prices import theta_of
-from overlayccl_core.program.kinds import NotApplicable
-from overlayccl_core.program.problem import Problem
-from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.remake import remake
 
 DEFAULT_SECONDS = 30.0
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "try",
-        help="prove, price and time a strategy beside the known ways",
-        description="Prove and price a strategy at a Case, then time it beside the proven known ways, all on "
-        "real ranks in one launch.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     strategy.add_arguments(parser, "the first")
     parser.add_argument("--no-measure", action="store_true", help="prove and price only: start no ranks")
     parser.add_argument(
         "--seconds", type=float, default=DEFAULT_SECONDS, help="time for measuring (default: %(default)s)"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,19 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--seconds must be a time above 0 (got {arguments.seconds:g})")
     where = context(arguments)
     mine, (problem, *_) = strategy.asked(where, arguments)
-    can, budget = where.capabilities(), where.deployment.memory_budget_bytes
-    try:
-        proof = one_strategy.judge(mine.at(problem), can, budget)
-    except NotApplicable as reason:
-        print_line(f"{mine.name} at {place_text(problem)}: not applicable: {reason}")
-        return _not_proven(where, problem)
-    print_line(f"{mine.name} at {place_text(problem)}: {proof_text(proof)}")
-    if not proof.passed:
-        return _not_proven(where, problem)
-    theta = _theta(where)
+    proof = proven(where, mine, problem, f"{mine.name} at ")
+    if proof is None or not proof.passed:
+        print_other_cases(where, problem)
+        return 1
+    theta = None if (tables := where.theta_tables()) is None else theta_of(*tables)
     say(f"proving the known ways of {place_text(problem)}")
-    ways = list(known_way_rows(problem, can, budget))
-    listed = one_strategy.contenders(mine.name, proof, ways, theta)
+    listed = one_strategy.beside_known_ways(where, mine.name, proof, theta)
     if not arguments.no_measure:
         listed = one_strategy.measure(listed, where.deployment, arguments.seconds, where.results, say)
     for part in trial_tables(listed, _floor(where)):
@@ -73,13 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _not_proven(where: Context, problem: Problem) -> int:
-    """Name other Cases to try it at; without a proof nothing is priced or timed."""
-    if others := other_cases_text(where, problem):
-        print_line(others)
-    return 1
-
-
 def unpriced_text(listed: Sequence[Contender]) -> str | None:
     """Explain in one line why some strategies have no price; None if all have one."""
     unpriced = [one for one in listed if one.price and one.price.us is None]
@@ -88,11 +66,6 @@ def unpriced_text(listed: Sequence[Contender]) -> str | None:
     names = ", ".join(one.name for one in unpriced)
     missing = ", ".join(sorted({name for one in unpriced if one.price for name in one.price.missing}))
     return f"No price for {names}: the probes of this deployment gave no theta for {missing}."
-
-
-def _theta(where: Context) -> Theta | None:
-    tables = where.theta_tables()
-    return None if tables is None else theta_of(*tables)
 
 
 def _floor(where: Context) -> Floor | None:

@@ -1,9 +1,8 @@
 """The end of a run on one screen: the machine, each model's verdict, Cases timed alone, lines to type."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from rich.console import RenderableType
@@ -11,8 +10,7 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, ms, plain_table, times
 from overlayccl_core.measuring.arms import is_framework, use_text
-from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report.blocks import count
+from overlayccl_core.report.blocks import columns_ratio, count
 from overlayccl_core.report.measured import disturbed, emulated, fingerprints_of
 from overlayccl_core.report.sentences import KNOWN, quicker
 from overlayccl_core.report.tree import Tree
@@ -20,7 +18,6 @@ from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import Use
 from overlayccl_core.tables.published import FOLDER
 
-Row = Mapping[str, Any]
 YES = {Use.FOUND: "YES, found", Use.KNOWN: "YES, known way"}
 PLACED = "took the place"
 LEGEND = (
@@ -112,13 +109,9 @@ def _alone(deployed: pl.DataFrame) -> Table:
             str(problem),
             str(rows.height),
             *(str(uses.count(use)) for use in (Use.FOUND, Use.KNOWN, Use.FRAMEWORK)),
-            _gain(best[0]) if best else NOTHING,
+            times(columns_ratio(best[0], "gain")) if best else NOTHING,
         )
     return table
-
-
-def _gain(row: Row) -> str:
-    return times(Ratio(value=row["gain"], low=row["gain_low"], high=row["gain_high"]))
 
 
 def _script(folder: Path, deployed: pl.DataFrame) -> Iterator[str]:

@@ -1,4 +1,9 @@
-"""`overlayccl verify ARCHIVE`: is an archive true, as far as anyone can tell without its machine?"""
+"""`overlayccl verify`: check an archive of a run: bytes, tables, proofs, and all that follows from its samples.
+
+Check an archive without any measuring. Every digest is looked at, every table, every proof; and what needs no
+ranks is made again from the samples in the archive, and compared. What the archive holds of code is not run: it is
+this release that checks.
+"""
 
 import argparse
 import os
@@ -6,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -16,15 +20,8 @@ from overlayccl_core.cli.render import console, plain_table, print_line, say
 SHOWN = 20  # findings of a kind shown one by one
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "verify",
-        help="check an archive of a run: bytes, tables, proofs, and all that follows from its samples",
-        description="Check an archive without any measuring. Every digest is looked at, every table, every proof; "
-        "and what needs no ranks is made again from the samples in the archive, and compared. What the archive "
-        "holds of code is not run: it is this release that checks.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="results/<deployment>.tar.zst")
     parser.add_argument(
         "--workers",
@@ -33,7 +30,6 @@ def add(commands: Any) -> None:
         metavar="N",
         help="jobs at a time (default: as many as there are cores)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,10 +1,9 @@
-"""`overlayccl why`: the jobs a run would do again, and their causes, as `make why` tells them."""
+"""`overlayccl why`: what a run would do again, and because of what. Nothing is started."""
 
 import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core.archiving.manifest import NAME
 from overlayccl_core.archiving.unpacked import is_unpacked
@@ -14,13 +13,8 @@ SCRIPT = "workflow_scripts.why"
 WRONG_INPUT = 2
 
 
-def add(commands: Any) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "why",
-        help="what a run would do again, and because of what",
-        description="What a run would do again, and because of what. Nothing is started.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
     parser.add_argument(
         "target", nargs="?", default="all", metavar="TARGET", help="of Snakemake (default: all)"
     )
@@ -28,7 +22,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--configfile", nargs="+", default=[], type=Path, metavar="FILE", help="as Snakemake's"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

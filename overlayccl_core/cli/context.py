@@ -14,7 +14,7 @@ from overlayccl_core.configuration.profile import load as load_profile
 from overlayccl_core.configuration.settings import DEFAULT, Settings
 from overlayccl_core.configuration.settings import read as read_settings
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.remake import PROFILE, run_command
@@ -37,16 +37,15 @@ class Context:
         """The folder of the run's tables."""
         return self.root / "results" / self.settings.tree
 
+    @property
+    def tree(self) -> Tree | None:
+        """The run; None before there is one."""
+        return Tree(path=self.results) if self.results.is_dir() else None
+
     def table(self, table: Table, name: str) -> pl.DataFrame | None:
         """Return a table of the deployment; None before a run made it. ValueError if it is damaged or changed."""
         path = self.results / f"{name}.parquet"
         return read_unchanged(table, path) if path.exists() else None
-
-    def candidates(self, problem: str) -> pl.DataFrame:
-        """Return the candidates of all searches of a Problem; none before a search."""
-        files = sorted((self.results / "problems" / problem / "search").glob("*/candidates.parquet"))
-        found = [read_unchanged(CANDIDATES, file) for file in files]
-        return pl.concat(found) if found else pl.DataFrame(schema=CANDIDATES.schema)
 
     def capabilities(self) -> Capabilities | None:
         """Return the selftest's capabilities; None before it ran."""

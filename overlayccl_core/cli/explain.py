@@ -6,19 +6,13 @@ Reads the tables of a finished run.
 
 import argparse
 
-import polars as pl
-
-from overlayccl_core.cli.context import Context, context
+from overlayccl_core.cli.context import context
 from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.cli.terms_table import terms_table
 from overlayccl_core.configuration.fields import hint
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.problem import Direction
-from overlayccl_core.report.terms import Explanation, explanations
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.choice import CHOICE, VERDICTS
-from overlayccl_core.tables.known_ways import KNOWN_WAYS
-from overlayccl_core.tables.prices import PRICES
-from overlayccl_core.tables.table import Table
+from overlayccl_core.report.terms import Explanation, explained_choices
 
 LEGEND = (
     "Predicted: by term of the cost model fitted here. Measured: in the bench, by which was chosen; "
@@ -39,17 +33,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Return 0. ValueError before a choice, and for a Case without one."""
     where = context(arguments)
-    problems = _problems(where)
-    if arguments.problem is not None:
-        if arguments.problem not in problems:
-            raise ValueError(
-                f"{where.results} has no Problem {arguments.problem!r}: {hint(arguments.problem, problems)}"
-            )
-        problems = [arguments.problem]
-    explained = [one for problem in problems for one in _explanations(where, problem)]
+    explained = where.tree and explained_choices(where.tree)
     if not explained:
         raise ValueError(f"{where.results}: nothing is chosen yet: run {where.command()}")
-    wanted = [one for one in explained if _is_wanted(one, arguments.case, arguments.direction)]
+    problems = list(dict.fromkeys(problem_of(one.case) for one in explained))
+    if arguments.problem not in (None, *problems):
+        raise ValueError(
+            f"{where.results} has no Problem {arguments.problem!r}: {hint(arguments.problem, problems)}"
+        )
+    wanted = [one for one in explained if _is_wanted(one, arguments)]
     if not wanted:
         known = dict.fromkeys(f"{one.case} {one.direction}" for one in explained)
         asked = " ".join(word for word in (arguments.case, arguments.direction) if word)
@@ -62,36 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _problems(where: Context) -> list[str]:
-    """Return the Problems of the configuration, then others of the tree: it may be of another configuration."""
-    folders = sorted(path.parent.name for path in (where.results / "problems").glob("*/choice.parquet"))
-    return list(dict.fromkeys((*where.settings.problems, *folders)))
-
-
-def _is_wanted(one: Explanation, case: str | None, direction: str | None) -> bool:
-    named = case is None or case in (one.case, one.case.partition("/")[2])
-    return named and direction in (None, one.direction)
-
-
-def _explanations(where: Context, problem: str) -> list[Explanation]:
-    """Return the explanations of a Problem; none before a choice. ValueError if a table of the run is missing."""
-    folder = f"problems/{problem}"
-    choice = where.table(CHOICE, f"{folder}/choice")
-    if choice is None:
-        return []
-
-    def needed(table: Table, name: str) -> pl.DataFrame:
-        frame = where.table(table, f"{folder}/{name}")
-        if frame is None:
-            path = where.results / folder / f"{name}.parquet"
-            raise ValueError(f"{path}: is missing beside the choice: run {where.command()}")
-        return frame
-
-    return explanations(
-        choice,
-        needed(VERDICTS, "verdicts"),
-        needed(KNOWN_WAYS, "known_ways"),
-        needed(PRICES, "prices"),
-        where.candidates(problem),
-        needed(BENCH, "bench"),
-    )
+def _is_wanted(one: Explanation, asked: argparse.Namespace) -> bool:
+    problem, _, short = one.case.partition("/")
+    named = asked.problem in (None, problem) and asked.case in (None, one.case, short)
+    return named and asked.direction in (None, one.direction)

@@ -10,6 +10,7 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.rewrites.recipe import Recipe, SourceOf, sources
 from overlayccl_core.tables.candidate_columns import is_found
+from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.remake import remake
 from overlayccl_core.tables.sketches import SKETCHES
@@ -34,7 +35,8 @@ class Find:
 
 def find(where: Context, problem: str, name: str) -> Find:
     """Return the candidate of a name. ValueError: No search of the Problem has found it in this tree."""
-    rows = list(where.candidates(problem).iter_rows(named=True))
+    found = where.tree.of_searches(CANDIDATES, problem) if where.tree else None
+    rows = [] if found is None else list(found.iter_rows(named=True))
     row = next((row for row in rows if row["candidate"] == name), None)
     if row is None:
         raise ValueError(_unknown(where, problem, name, [row["candidate"] for row in rows]))

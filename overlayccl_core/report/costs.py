@@ -7,13 +7,9 @@ import altair as alt
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, missing, ms, of, only, price
 from overlayccl_core.report.charts import Ink, by_look, figure, named
-from overlayccl_core.report.terms import NAMES, Explanation, Part, Priced, explanations, term_names
+from overlayccl_core.report.terms import NAMES, Explanation, Part, Priced, explained_choices, term_names
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.candidates import CANDIDATES
-from overlayccl_core.tables.choice import VERDICTS
-from overlayccl_core.tables.known_ways import KNOWN_WAYS
-from overlayccl_core.tables.prices import PRICES, TERMS_US
+from overlayccl_core.tables.prices import TERMS_US
 
 FIGURES = 6  # Cases with a figure, trained ones first; the table has all
 # of the terms, in their order
@@ -28,9 +24,10 @@ READING = (
 def blocks(tree: Tree) -> list[Block]:
     """Return a figure for the first Cases and a table for all."""
     with tree.reading() as read:
-        explained = _explained(tree)
+        explained = explained_choices(tree)
     if explained is None:
         return [missing("Nothing was chosen in this run, so there is no price to take apart.", "")]
+    explained = [e for e in explained if e.chosen.terms]
     if not explained:
         return [missing("Nothing that was chosen has a price.", "")]
     figures = [
@@ -39,20 +36,6 @@ def blocks(tree: Tree) -> list[Block]:
         for block in only(f"problems/{problem_of(e.case)}", of(read, [_figure(e)]))
     ]
     return [Text(text=READING), *figures, *of(read, [_table(explained)])]
-
-
-def _explained(tree: Tree) -> list[Explanation] | None:
-    """Return the priced choices, trained Cases first; None if nothing was chosen."""
-    choice, ways, prices = tree.choice, tree.of_problems(KNOWN_WAYS), tree.of_problems(PRICES)
-    bench, verdicts = tree.of_problems(BENCH), tree.of_problems(VERDICTS)
-    if choice is None or verdicts is None or ways is None or prices is None or bench is None:
-        return None
-    choice = choice.sort("trained_in", "case", "direction", descending=[False, False, True], nulls_last=True)
-    return [
-        e
-        for e in explanations(choice, verdicts, ways, prices, tree.of_searches(CANDIDATES), bench)
-        if e.chosen.terms
-    ]
 
 
 def ink_of(term: str) -> Ink:

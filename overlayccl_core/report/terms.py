@@ -13,7 +13,12 @@ import polars as pl
 from overlayccl_core.gates.verdict import Gate, Outcome
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.library import Role
-from overlayccl_core.tables.prices import TERMS_US
+from overlayccl_core.report.tree import Tree
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
+from overlayccl_core.tables.choice import VERDICTS
+from overlayccl_core.tables.known_ways import KNOWN_WAYS
+from overlayccl_core.tables.prices import PRICES, TERMS_US
 
 Row = Mapping[str, Any]
 Place = tuple[str, str]
@@ -82,6 +87,16 @@ class Explanation:
         if self.developer is not None and self.developer.program not in {one.program for _, one in compared}:
             compared.append((Part.DEVELOPER, self.developer))
         return tuple(compared)
+
+
+def explained_choices(tree: Tree) -> list[Explanation] | None:
+    """Return the choices of a run, trained Cases first; None if nothing was chosen."""
+    choice, ways, prices = tree.choice, tree.of_problems(KNOWN_WAYS), tree.of_problems(PRICES)
+    bench, verdicts = tree.of_problems(BENCH), tree.of_problems(VERDICTS)
+    if choice is None or verdicts is None or ways is None or prices is None or bench is None:
+        return None
+    choice = choice.sort("trained_in", "case", "direction", descending=[False, False, True], nulls_last=True)
+    return explanations(choice, verdicts, ways, prices, tree.of_searches(CANDIDATES), bench)
 
 
 def explanations(

@@ -8,8 +8,7 @@ import pytest
 
 from overlayccl_core.cli.main import main
 from overlayccl_core.cli.render import console
-from tests.cli.terminal import COLUMNS, Call, Done
-from tests.cli.test_commands import REPOSITORY, STRATEGIES, fitted
+from tests.cli.repository import COLUMNS, REPOSITORY, STRATEGIES, Call, Done, fitted
 
 SIZES = (
     "embedding 256x128\n" + "".join(f"block{i} 512x384\n" for i in range(6)) + "norm [128]\nhead 256x128\n"
@@ -28,8 +27,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A repository with this one's configuration and no results."""
+    shutil.copytree(REPOSITORY / "config", tmp_path / "config")
+    (tmp_path / "mine.py").write_text(STRATEGIES)
+    return tmp_path
+
+
+@pytest.fixture
 def call(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """The command in a terminal of 80 columns."""
+    """The command in a terminal of 80 columns; `--root` among its arguments names another repository."""
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     console.cache_clear()
 

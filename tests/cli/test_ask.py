@@ -8,9 +8,7 @@ import pytest
 import yaml
 
 from overlayccl_core.asking.record import FOLDER
-from overlayccl_core.cli.main import main
-from tests.cli.terminal import Call
-from tests.cli.test_commands import REPOSITORY
+from tests.cli.repository import REPOSITORY, Call
 
 ANSWERS = f"{sys.executable} {REPOSITORY / 'examples/answer.py'}"
 
@@ -91,11 +89,3 @@ def test_nobody_who_answers_is_one_message_and_exit_1(call: Call, root: Path) ->
     (root / "config/searches/silent.yaml").write_text(yaml.safe_dump(fields | {"command": "false"}))
     done = call("ask", "--problem", "uniform_a2a", "--search", "silent")
     assert done.code == 1 and "No answer: " in done.words
-
-
-def test_before_a_fit_the_command_that_fits_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "config").symlink_to(REPOSITORY / "config")
-    assert main(["--root", str(tmp_path), "ask", "--problem", "grad_ar", "--dry-run"]) == 2
-    assert "nothing was fitted yet" in " ".join(capsys.readouterr().err.split())

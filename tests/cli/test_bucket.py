@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.terminal import Call, too_wide
+from tests.cli.repository import Call, too_wide
 
 
 def test_bucket_shows_buckets_comparison_and_use(call: Call, root: Path) -> None:

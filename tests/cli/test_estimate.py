@@ -2,18 +2,14 @@
 
 import datetime
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from overlayccl_core import loader
-from overlayccl_core.cli import estimate
-from overlayccl_core.cli.main import main
 from overlayccl_core.cli.render import console
-from tests.cli.terminal import COLUMNS, Call, Done, too_wide
-from tests.cli.test_commands import REPOSITORY
+from tests.cli.repository import REPOSITORY, Call, Done, too_wide
 from tests.report.fixture_tree import write_tree
 
 CLUSTER = """backend: absent
@@ -39,26 +35,16 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=[COLUMNS, 160])
-def call(
-    request: pytest.FixtureRequest,
-    root: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Call]:
-    """The command in a terminal."""
-    monkeypatch.setenv("COLUMNS", str(request.param))
-    console.cache_clear()
+@pytest.fixture
+def estimate(call: Call, root: Path) -> Call:
+    """The command, whose lines fit the terminal."""
 
     def run(*arguments: str) -> Done:
-        capsys.readouterr()
-        code = main(["--root", str(root), "estimate", *arguments])
-        printed = capsys.readouterr()
-        assert request.param != COLUMNS or not too_wide(printed.out)
-        return Done(code, printed.out, printed.err)
+        done = call("estimate", *arguments)
+        assert not too_wide(done.out)
+        return done
 
-    yield run
-    console.cache_clear()
+    return run
 
 
 def row(done: Done, first: str) -> list[str]:
@@ -67,8 +53,8 @@ def row(done: Done, first: str) -> list[str]:
     return line.split()
 
 
-def test_this_machine_costs_nothing_and_compiles_nothing(call: Call) -> None:
-    done = call()
+def test_this_machine_costs_nothing_and_compiles_nothing(estimate: Call) -> None:
+    done = estimate()
     assert done.code == 0 and done.err == ""
     assert done.words.startswith("local: 1 node, 4 ranks")
     assert row(done, "train")[1] == "5" and row(done, "bench")[1] == "9"
@@ -77,15 +63,16 @@ def test_this_machine_costs_nothing_and_compiles_nothing(call: Call) -> None:
     assert row(done, "nano-dp")[:3] == ["nano-dp", "1", "918,656"]
 
 
-def test_two_nodes_take_twice_the_node_minutes(call: Call) -> None:
+def test_two_nodes_take_twice_the_node_minutes(estimate: Call) -> None:
     alone, two = (
-        row(call("--deployment", name, "--problems", "tp_mlp"), "bench") for name in ("local", "slurm-cpu")
+        row(estimate("--deployment", name, "--problems", "tp_mlp"), "bench")
+        for name in ("local", "slurm-cpu")
     )
     assert float(two[-1]) == 2 * float(alone[-1]) > 0
 
 
-def test_a_cluster_is_estimated_by_its_profile_though_its_backend_cannot_be_imported(call: Call) -> None:
-    done = call("--profile", "trn1")
+def test_a_cluster_is_estimated_by_its_profile_though_its_backend_cannot_be_imported(estimate: Call) -> None:
+    done = estimate("--profile", "trn1")
     assert done.code == 0, done.err
     assert done.words.startswith("trn1: 7 nodes of trn1.32xlarge, 224 ranks")
     told = ("USD: 21.50 an hour", "us-west-2 on 2026-06-25", "published calibration")
@@ -96,8 +83,8 @@ def test_a_cluster_is_estimated_by_its_profile_though_its_backend_cannot_be_impo
     assert 0 < least < most
 
 
-def test_models_without_a_training_step_are_sized(call: Call) -> None:
-    done = call("--profile", "trn1", "--models", "olmoe-10b,llama-7b")
+def test_models_without_a_training_step_are_sized(estimate: Call) -> None:
+    done = estimate("--profile", "trn1", "--models", "olmoe-10b,llama-7b")
     assert done.code == 0, done.err
     assert row(done, "train")[1] == "0"
     assert "olmoe-10b is sized" in done.words and "no training step" in done.words
@@ -105,52 +92,56 @@ def test_models_without_a_training_step_are_sized(call: Call) -> None:
     assert "OVER THE BUDGET" not in done.words
 
 
-def test_a_case_over_the_memory_budget_is_marked(call: Call, root: Path) -> None:
+def test_a_case_over_the_memory_budget_is_marked(estimate: Call, root: Path) -> None:
     file = root / "config/deployments/trn1.yaml"
     file.write_text(file.read_text().replace("8GiB", "512MiB"))
-    done = call("--profile", "trn1", "--models", "llama-7b")
+    done = estimate("--profile", "trn1", "--models", "llama-7b")
     assert "OVER THE" in done.words
 
 
-def test_the_cases_of_a_run_without_models_are_held_against_the_budget(call: Call, root: Path) -> None:
+def test_the_cases_of_a_run_without_models_are_held_against_the_budget(estimate: Call, root: Path) -> None:
     padded = "alltoallv/n224-r32-zipf-8.8MiB-bf16"  # as many rows as the busiest pair has, for all pairs
-    words = call("--profile", "trn1").words
+    words = estimate("--profile", "trn1").words
     assert "Of 11 Cases" in words and f"{padded} holds most" in words and " 1,120 MiB" in words
     file = root / "config/deployments/trn1.yaml"
     file.write_text(file.read_text().replace("8GiB", "1GiB"))
     over = f"OVER THE BUDGET: {padded}. A run takes another way that developers call it, and stops where none fits"
-    assert over in call("--profile", "trn1").words
+    assert over in estimate("--profile", "trn1").words
 
 
-def test_a_problem_without_a_case_is_said_and_not_counted(call: Call, root: Path) -> None:
+def test_a_problem_without_a_case_is_said_and_not_counted(estimate: Call, root: Path) -> None:
     file = root / "config/config.yaml"
     written = yaml.safe_load(file.read_text())
     del written["presets"]["cluster"]["cases"]["layer_block_ar"]
     file.write_text(yaml.safe_dump(written))
-    done = call("--deployment", "trn1", "--models", "olmoe-10b", "--problems", "layer_block_ar")
+    done = estimate("--deployment", "trn1", "--models", "olmoe-10b", "--problems", "layer_block_ar")
     assert "layer_block_ar: none" in done.words
 
 
-def test_a_model_whose_problems_are_not_configured_is_sized(call: Call) -> None:
-    done = call("--problems", "tp_mlp", "--models", "nano,nano-dp")
+def test_a_model_whose_problems_are_not_configured_is_sized(estimate: Call) -> None:
+    done = estimate("--problems", "tp_mlp", "--models", "nano,nano-dp")
     assert row(done, "train")[1] == "1"
     assert "nano-dp is sized" in done.words and "lacks grad_ar" in done.words
 
 
-def test_an_old_price_is_told(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_an_old_price_is_told(estimate: Call, root: Path) -> None:
+    file = root / "config/prices.yaml"
+    day = yaml.safe_load(file.read_text())["prices"][0]["date"]
+    old = datetime.date.today() - datetime.timedelta(days=200)
+    file.write_text(file.read_text().replace(str(day), str(old)))
+    assert "200 days old" in estimate("--profile", "trn1").words
+
+
+def test_a_wide_terminal_has_every_column(
+    estimate: Call, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prices = yaml.safe_load((root / "config/prices.yaml").read_text())
-    day = prices["prices"][0]["date"]
-
-    class Later(datetime.date):
-        @classmethod
-        def today(cls) -> datetime.date:
-            return day + datetime.timedelta(days=200)
-
-    monkeypatch.setattr(estimate, "date", Later)
-    assert main(["--root", str(root), "estimate", "--profile", "trn1"]) == 0
-    assert "200 days old" in " ".join(capsys.readouterr().out.split())
+    narrow = estimate("--profile", "trn1", "--models", "llama-7b").words
+    monkeypatch.setenv("COLUMNS", "160")
+    console.cache_clear()
+    wide = call("estimate", "--profile", "trn1", "--models", "llama-7b").words
+    for header in ("Programs", "measuring", "start-up", "gradients", "activation", "TFLOP"):
+        assert f" {header} " in wide.partition("measuring: what")[0] + wide.partition("parameters")[2], header
+    assert " TFLOP " not in narrow.partition("M: microbatches")[0]
 
 
 @pytest.mark.parametrize(
@@ -164,15 +155,13 @@ def test_an_old_price_is_told(
         (("somewhere",), "no such folder"),
     ],
 )
-def test_wrong_input_is_one_message(call: Call, arguments: tuple[str, ...], message: str) -> None:
-    done = call(*arguments)
-    assert done.code == 2
-    assert message in done.err and done.err.count("\n") == 1
+def test_wrong_input_is_one_message(estimate: Call, arguments: tuple[str, ...], message: str) -> None:
+    assert message in estimate(*arguments).message(2)
 
 
-def test_a_finished_run_stands_beside_what_was_expected_of_it(call: Call, tmp_path: Path) -> None:
+def test_a_finished_run_stands_beside_what_was_expected_of_it(estimate: Call, tmp_path: Path) -> None:
     tree = write_tree(tmp_path / "monday", problems=("tp_mlp",), data=False)
-    done = call(str(tree))
+    done = estimate(str(tree))
     assert done.code == 0, done.err
     assert "monday: what it took" in done.words
     assert row(done, "selftest")[1] == "0.3"  # 20 s
@@ -180,9 +169,9 @@ def test_a_finished_run_stands_beside_what_was_expected_of_it(call: Call, tmp_pa
     assert "No money is told" in done.words
 
 
-def test_a_run_that_was_there_tells_what_light_rules_take(call: Call, root: Path) -> None:
-    before = call("--problems", "tp_mlp")
+def test_a_run_that_was_there_tells_what_light_rules_take(estimate: Call, root: Path) -> None:
+    before = estimate("--problems", "tp_mlp")
     write_tree(root / "results" / "local", problems=("tp_mlp",), data=False)
-    after = call("--problems", "tp_mlp")
+    after = estimate("--problems", "tp_mlp")
     assert "seconds for each job" in before.words
     assert "took in the last run" in after.words

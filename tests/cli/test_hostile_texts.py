@@ -6,7 +6,7 @@ import pytest
 
 from overlayccl_core.cli import render
 from overlayccl_core.cli.render import console, plain_table, print_line, print_text, say
-from tests.cli.terminal import Call
+from tests.cli.repository import Call
 from tests.small_problems import strategy
 
 EVIL = "\x1b[2J\x1b]0;mine\x07\r\x9b2J\b\N{RIGHT-TO-LEFT OVERRIDE}\N{ZERO WIDTH SPACE}\N{LINE SEPARATOR}"

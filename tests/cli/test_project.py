@@ -6,32 +6,44 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.cli.main import main
-from tests.cli.test_commands import overlayccl
+from tests.cli.repository import Call
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project, laid down by the command."""
     folder = tmp_path_factory.mktemp("somewhere") / "project"
-    done = overlayccl(folder, "init", str(folder))
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert "yours to change" in said[0]
-    assert [Path(line.strip()).relative_to(folder).as_posix() for line in said[1:4]] == [
-        *("config/config.yaml", "config/deployments", "plugins/strategies")
-    ]
-    assert "Snakefile and rules/" in said[4]
+    assert main(["init", str(folder)]) == 0
     return folder
 
 
-def test_what_a_run_would_do_is_said_for_the_tree_that_is_meant(project: Path) -> None:
-    asked = ("--preset", "smoke", "--config", "problems=tp_mlp", "models=nano-small")
-    done = overlayccl(
-        project, "why", "results/local-2-smoke/theta.parquet", "--deployment", "local-2", *asked
+def test_what_was_laid_down_is_said(call: Call, tmp_path: Path) -> None:
+    done = call("init", str(tmp_path / "new"))
+    assert done.code == 0, done.err
+    said = "".join(done.out.split())
+    assert "yourstochange:" in said and "Snakefileandrules/" in said
+    for name in ("config/config.yaml", "config/deployments", "plugins/strategies"):
+        assert f"{tmp_path}/new/{name}" in said
+
+
+def test_what_a_run_would_do_is_said_for_the_tree_that_is_meant(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = "results/local-2-smoke/theta.parquet"
+    asked = (
+        "--deployment",
+        "local-2",
+        "--preset",
+        "smoke",
+        "--config",
+        "problems=tp_mlp",
+        "models=nano-small",
     )
-    assert done.returncode == 0, done.stderr
-    assert "selftest: not there: " in done.stdout and "fit: not there: " in done.stdout
-    assert "bench" not in done.stdout
-    assert not (project / "results").exists()
+    assert main(["--root", str(root), "why", target, *asked]) == 0
+    said = capfd.readouterr().out
+    assert "selftest: not there: " in said and "fit: not there: " in said
+    assert "bench" not in said
+    assert not (root / "results").exists()
 
 
 def test_the_run_that_is_meant_is_the_one_that_is_planned(
@@ -55,19 +67,16 @@ def test_the_run_that_is_meant_is_the_one_that_is_planned(
     ]
 
 
-def test_what_is_wrong_with_what_is_asked_is_shown(project: Path) -> None:
-    done = overlayccl(project, "why", "--config", "presett=smoke")
-    assert done.returncode == 2 and not done.stdout
-    assert "presett: " in done.stderr and "'preset'" in done.stderr
+def test_what_is_wrong_with_what_is_asked_is_shown(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--root", str(root), "why", "--config", "presett=smoke"]) == 2
+    said = capfd.readouterr()
+    assert not said.out and "presett: " in said.err and "'preset'" in said.err
 
 
-def test_doctor_names_the_rules_that_are_not_the_packages(project: Path) -> None:
-    assert "rules/train.smk" not in overlayccl(project, "doctor").stdout
-    rules = project / "rules/train.smk"
-    text = rules.read_text()
-    rules.write_text(text + "# of another release\n")
-    done = overlayccl(project, "doctor")
-    rules.write_text(text)
-    assert done.returncode == 0
-    assert "rules/train.smk: " in done.stdout
-    assert "`overlayccl init`" in done.stdout
+def test_doctor_names_the_rules_that_are_not_the_packages(call: Call, root: Path) -> None:
+    assert "rules/train.smk" not in call("doctor").words
+    rules = root / "rules/train.smk"
+    rules.write_text(rules.read_text() + "# of another release\n")
+    done = call("doctor")
+    assert done.code == 0
+    assert "rules/train.smk: " in done.words and "`overlayccl init`" in done.words

@@ -14,7 +14,7 @@ from overlayccl_core.cli.main import main
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import read
-from tests.cli.test_commands import fitted
+from tests.cli.repository import fitted
 from tests.emit.deployed_modules import entry, write
 
 REPOSITORY = Path(__file__).parents[2]

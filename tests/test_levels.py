@@ -1,10 +1,8 @@
 """Imports point one way, torch stays where ranks run, `__init__` files are empty, files stay readable."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "overlayccl_core"
@@ -89,15 +87,19 @@ def level(parts: tuple[str, ...]) -> str:
     return own if own in MAY_IMPORT else parts[0]
 
 
-def imports(file: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports(file: Path) -> list[tuple[str, int]]:
+    """The modules that a file imports, with their lines."""
+    found = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{file}:{node.lineno}: imports are absolute"
             module = str(node.module)
             names = [f"{module}.{alias.name}" for alias in node.names] if module == PACKAGE.name else [module]
-            yield from ((name, node.lineno) for name in names)
+            found += [(name, node.lineno) for name in names]
+    return found
 
 
 def test_every_folder_has_its_place() -> None:
@@ -113,32 +115,26 @@ def test_levels_have_no_circle() -> None:
         left = {name: below for name, below in left.items() if name not in lowest}
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda f: f.relative_to(PACKAGE).as_posix())
-def test_imports_point_downwards(file: Path) -> None:
-    mine = home(file)
-    for name, line in imports(file):
-        parts = name.split(".")
-        theirs = level(tuple(parts[1:])) if len(parts) > 1 else ""
-        if parts[0] == PACKAGE.name and theirs not in ("", mine):
-            assert theirs in MAY_IMPORT[mine] | EVERYBODY, f"{file}:{line}: {mine} may not import {theirs}"
-        assert parts[0] not in ("workflow_scripts", "tests"), f"{file}:{line}"
+def test_imports_point_downwards() -> None:
+    for file in files():
+        mine = home(file)
+        for name, line in imports(file):
+            parts = name.split(".")
+            theirs = level(tuple(parts[1:])) if len(parts) > 1 else ""
+            if parts[0] == PACKAGE.name and theirs not in ("", mine):
+                assert theirs in MAY_IMPORT[mine] | EVERYBODY, (
+                    f"{file}:{line}: {mine} may not import {theirs}"
+                )
+            assert parts[0] not in ("workflow_scripts", "tests"), f"{file}:{line}"
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda f: f.relative_to(PACKAGE).as_posix())
-def test_torch_is_imported_where_ranks_run_only(file: Path) -> None:
-    if home(file) not in TORCH and not is_printed(file):
-        assert not [line for name, line in imports(file) if name.split(".")[0] == "torch"]
-
-
-def is_printed(file: Path) -> bool:
-    return file.is_relative_to(PACKAGE / PRINTED)
-
-
-@pytest.mark.parametrize("file", files(), ids=lambda f: f.relative_to(PACKAGE).as_posix())
-def test_what_is_printed_into_modules_is_never_imported(file: Path) -> None:
-    if not is_printed(file):
-        printed = f"{PACKAGE.name}.{PRINTED.replace('/', '.')}"
-        assert not [line for name, line in imports(file) if f"{name}.".startswith(f"{printed}.")]
+def test_torch_is_imported_where_ranks_run_only_and_what_is_printed_into_modules_never() -> None:
+    printed = f"{PACKAGE.name}.{PRINTED.replace('/', '.')}."
+    for file in files():
+        if not file.is_relative_to(PACKAGE / PRINTED):
+            names = [f"{name}." for name, _ in imports(file)]
+            assert not [name for name in names if name.startswith(printed)], file
+            assert home(file) in TORCH or not [name for name in names if name.startswith("torch.")], file
 
 
 def test_stages_do_not_import_each_other() -> None:

@@ -63,29 +63,23 @@ def test_an_entry_beside_a_model_of_the_same_count_and_sum_is_not_dropped() -> N
     assert gathered("grad_ar", [{"sizes": sizes, "overlap": True}], ["nano-dp"]) == [trained]
 
 
+SUMS = st.fixed_dictionaries(
+    {
+        "microbatches": st.integers(1, 2),
+        "layers": st.integers(1, 2),
+        "shape": st.sampled_from([[1, 4, 8], [1, 8, 4], [4, 8], [2, 2, 8], [2, 4, 8]]),
+    },
+    optional={"site": st.sampled_from(["exit", "entry"])},
+)
 OF_PROBLEM = {
+    "tp_mlp": SUMS,
+    "layer_block_ar": SUMS,
     "grad_ar": st.fixed_dictionaries(
         {"sizes": st.lists(st.sampled_from([500, 1000, 1500, 2000]), min_size=1, max_size=3)},
         optional={"overlap": st.booleans()},
     ),
-    "tp_mlp": st.fixed_dictionaries(
-        {
-            "microbatches": st.integers(1, 2),
-            "layers": st.integers(1, 2),
-            "shape": st.sampled_from([[1, 4, 8], [1, 8, 4], [4, 8], [2, 2, 8], [2, 4, 8]]),
-        },
-        optional={"site": st.sampled_from(["exit", "entry"])},
-    ),
     "uniform_a2a": st.fixed_dictionaries(
         {"chunk": st.sampled_from([1, 2, 4]), "width": st.sampled_from([4, 8, 16])}
-    ),
-    "layer_block_ar": st.fixed_dictionaries(
-        {
-            "microbatches": st.integers(1, 2),
-            "layers": st.integers(1, 2),
-            "shape": st.sampled_from([[1, 4, 8], [1, 8, 4], [4, 8], [2, 2, 8]]),
-        },
-        optional={"site": st.sampled_from(["exit", "entry"])},
     ),
     "ring_kv": st.fixed_dictionaries(
         {
@@ -117,7 +111,7 @@ PLACED = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("problem", list(OF_PROBLEM))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_different_cases_have_different_ids(problem: str, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.tuples(OF_PROBLEM[problem], PLACED), min_size=2, max_size=8))

@@ -41,23 +41,15 @@ def test_all_ranks_are_on_one_node_unless_said_otherwise(tmp_path: Path) -> None
     assert deployment.tiers == (Tier(name="node", ranks=8),)
 
 
-def test_the_deployment_of_this_machine_is_valid() -> None:
-    assert load(Path(__file__).parents[2] / "config/deployments/local.yaml").ranks == 4
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("ranks_per_node: 4", "ranks_per_nod: 4"), "ranks_per_nod:.*'ranks_per_node'"),
-        (("ranks: 8", "ranks: eight"), "ranks: .*'eight'"),
         (("ranks: 8", "ranks: 1"), "ranks: .* 2 .*got 1"),
         (("ranks_per_node: 4", "ranks_per_node: 3"), "ranks_per_node .*3 and 8"),
         (("1.5GiB", "plenty"), "memory_budget: .*'plenty'"),
-        (("1.5GiB", "0"), "memory_budget: .*got 0"),
-        (("backend: torchdist\n", ""), "backend: must be there"),
         (("backend: torchdist", "backend: torchdst"), "backend: .*'torchdst'"),
         (("library: gloo\n", ""), "library: must be there"),
-        (("ranks: 8", "ranks: [8"), "not readable as YAML"),
         (("ranks: 8", "tiers: [{name: node, ranks: 3}, {name: net, ranks: 8}]\nranks: 8"), r"got \[3, 8\]"),
         (("ranks: 8", "tiers: [{name: node, ranks: 4}]\nranks: 8"), r"all 8 ranks.*\[4\]"),
         (("ranks: 8", "tiers: [{name: a, ranks: 4}, {name: a, ranks: 8}]\nranks: 8"), "names must differ"),
@@ -69,12 +61,6 @@ def test_a_wrong_file_gives_one_message_with_file_and_field(
     with pytest.raises(ValueError, match=message) as error:
         load(written(tmp_path, GOOD.replace(*change)))
     assert str(error.value).startswith(str(tmp_path / "mine.yaml"))
-
-
-def test_an_unknown_deployment_is_refused_with_those_there_are(tmp_path: Path) -> None:
-    written(tmp_path, GOOD)
-    with pytest.raises(ValueError, match=r"'other'.*there are: mine"):
-        load(tmp_path / "other.yaml")
 
 
 # ----------------------------------------------------------------------------------------------- inheriting

@@ -91,6 +91,11 @@ def test_a_file_that_holds_no_fields_is_named(tmp_path: Path) -> None:
     path.write_text("just words")
     with pytest.raises(ValueError, match=r"some\.yaml: .*'just words'"):
         read("thing", path, Outer, name="some")
+    path.write_text("counts: [")
+    with pytest.raises(ValueError, match=r"some\.yaml: not readable as YAML"):
+        read("thing", path, Outer, name="some")
+    with pytest.raises(ValueError, match=r"no thing 'other': .*there are: some"):
+        read("thing", tmp_path / "other.yaml", Outer, name="other")
 
 
 def test_of_a_part_any_field_may_be_left_out_and_none_may_be_wrong() -> None:

@@ -58,15 +58,3 @@ def test_a_wrong_field_is_one_line_with_file_field_and_mend(
     with pytest.raises(ValueError, match=message) as error:
         models.load("wrong", tmp_path)
     assert str(error.value).startswith(f"{tmp_path / 'wrong.yaml'}: ") and "\n" not in str(error.value)
-
-
-def test_a_model_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(ValueError, match=r"'nono'.*nano, .*nano-dp"):
-        models.load("nono")
-
-
-def test_a_field_that_is_missing_is_named_with_its_meaning(tmp_path: Path) -> None:
-    without = {k: v for k, v in GOOD.items() if k != "hidden"}
-    (tmp_path / "few.yaml").write_text(yaml.safe_dump(without))
-    with pytest.raises(ValueError, match=r"few\.yaml: hidden: must"):
-        models.load("few", tmp_path)

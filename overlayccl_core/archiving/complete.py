@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded, judged
+from overlayccl_core.archiving.findings import Check, Finding, could_not, guarded, judged, wrong
 from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.archiving.rows import Odd, Row, compared, launches, once, stamped
 from overlayccl_core.configuration import deployment, models
@@ -57,8 +57,7 @@ def _archived(folder: Path, planned: Planned) -> RuleJob:
 def _looked_at(name: str, odd: Iterator[Odd]) -> Iterator[Finding]:
     found = list(odd)
     for one in found:
-        outcome = CheckOutcome.COULD_NOT if one.open else CheckOutcome.WRONG
-        yield Finding(check=Check.COMPLETE, subject=name, outcome=outcome, message=one.message)
+        yield (could_not if one.open else wrong)(Check.COMPLETE, name, one.message)
     if not found:
         yield judged(Check.COMPLETE, name)
 

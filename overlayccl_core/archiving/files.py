@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, wrong
+from overlayccl_core.archiving.findings import Check, Finding, could_not, judged, wrong
 from overlayccl_core.archiving.jobs import Job
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.replay import Planned
@@ -48,8 +48,7 @@ def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> F
         why = "no search that is here asked for it: what it says is taken as said"
     else:
         return wrong(Check.FILES, str(name), "no job made it")
-    outcome = CheckOutcome.EXACT if known else CheckOutcome.COULD_NOT
-    return Finding(check=Check.FILES, subject=str(name), outcome=outcome, message="" if known else why)
+    return judged(Check.FILES, str(name)) if known else could_not(Check.FILES, str(name), why)
 
 
 def _asked(search: Path) -> set[str]:

@@ -60,6 +60,11 @@ def wrong(check: Check, subject: str, message: str) -> Finding:
     return Finding(check=check, subject=subject, outcome=CheckOutcome.WRONG, message=message)
 
 
+def could_not(check: Check, subject: str, message: str) -> Finding:
+    """Return a finding of a claim that cannot be checked here."""
+    return Finding(check=check, subject=subject, outcome=CheckOutcome.COULD_NOT, message=message)
+
+
 def judged(check: Check, subject: str, why: str = "") -> Finding:
     """Return the finding of a claim: refuted for a reason, exact without one."""
     return (

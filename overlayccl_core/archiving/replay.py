@@ -19,7 +19,7 @@ from typing import Any
 from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
-from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, guarded
+from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, could_not, guarded, wrong
 from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, Job
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.project import home
@@ -78,9 +78,7 @@ def planned(folder: Path, about: Manifest) -> tuple[list[Planned], list[Finding]
         why = f"the rules of this release do not make what is here: {done.stderr.strip()[-600:]}"
         if target == ALL:
             raise ValueError(why)
-        without.append(
-            Finding(check=Check.CONFIGURATION, subject=target, outcome=CheckOutcome.COULD_NOT, message=why)
-        )
+        without.append(could_not(Check.CONFIGURATION, target, why))
     return list(found.values()), without
 
 
@@ -95,17 +93,13 @@ def told(
     asked = {file for job in plan for file in job.outputs}
     for other in (job for job in jobs if asked.isdisjoint(job.outputs)):
         why = "the configuration in here does not ask for it: another command made it"
-        subject = f"{other.name} ({other.outputs[0]})"
-        yield (
-            Finding(check=Check.CONFIGURATION, subject=subject, outcome=CheckOutcome.COULD_NOT, message=why),
-            None,
-        )
+        yield could_not(Check.CONFIGURATION, f"{other.name} ({other.outputs[0]})", why), None
     recorded = {file: job for job in jobs for file in job.outputs}
     for job in plan:
         outcome, why = _told(folder, job, recorded.get(job.outputs[0]))
         if outcome is CheckOutcome.WRONG and job.target != ALL:
             outcome = CheckOutcome.COULD_NOT
-        yield _finding(Check.CONFIGURATION, job, outcome, why), job
+        yield Finding(check=Check.CONFIGURATION, subject=job.name, outcome=outcome, message=why), job
 
 
 def _told(folder: Path, job: Planned, before: Job | None) -> tuple[CheckOutcome, str]:
@@ -131,7 +125,7 @@ def _without_codes(words: Sequence[str]) -> list[str]:
 def made_again(folder: Path, again: Path, plan: Sequence[Planned], workers: int) -> Iterator[Finding]:
     """Repeat every job without ranks and compare its files; workers: jobs at a time."""
     light = [job for job in plan if not job.alone]
-    yield from (_finding(Check.MEASURED, job, CheckOutcome.COULD_NOT) for job in plan if job.alone)
+    yield from (could_not(Check.MEASURED, job.name, "") for job in plan if job.alone)
 
     def looked_at(job: Planned) -> list[Finding]:
         return list(guarded(Check.MADE_AGAIN, job.name, _again(folder, again, job)))
@@ -145,18 +139,16 @@ def _again(folder: Path, again: Path, job: Planned) -> Iterator[Finding]:
     try:
         words = searched.without_asking(job.words, folder)
     except ValueError as error:
-        yield _finding(Check.MADE_AGAIN, job, CheckOutcome.COULD_NOT, str(error))
+        yield could_not(Check.MADE_AGAIN, job.name, str(error))
         return
     theirs = {*job.outputs, *job.log}
     words = [_elsewhere(word, theirs, again) for word in words]
     if not STAGE.match(job.command):
-        yield _finding(
-            Check.MADE_AGAIN, job, CheckOutcome.COULD_NOT, f"no command of ours: {job.command[:80]}"
-        )
+        yield could_not(Check.MADE_AGAIN, job.name, f"no command of ours: {job.command[:80]}")
         return
     done = _python(folder, words[1:], "")
     if done.returncode:
-        yield _finding(Check.MADE_AGAIN, job, CheckOutcome.WRONG, f"it fails: {done.stderr.strip()[-300:]}")
+        yield wrong(Check.MADE_AGAIN, job.name, f"it fails: {done.stderr.strip()[-300:]}")
         return
     left_open = searched.left_open(folder, job.outputs)
     for file in job.outputs:
@@ -219,7 +211,3 @@ def _odd(job: Planned, before: Job) -> str:
 
 def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _finding(check: Check, job: Planned, outcome: CheckOutcome, message: str = "") -> Finding:
-    return Finding(check=check, subject=job.name, outcome=outcome, message=message)

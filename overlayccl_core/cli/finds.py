@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from overlayccl_core import catalog
 from overlayccl_core.cli.context import Context
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Direction, Problem
-from overlayccl_core.rewrites.recipe import Recipe, SourceOf, sources
+from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.recipe import Recipe, SourceOf, replay, sources
+from overlayccl_core.rewrites.rule import DoesNotApply
+from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
@@ -28,9 +32,19 @@ class Find:
     source_of: SourceOf
     remake: str
 
-    def is_at(self, problem: Problem) -> bool:
-        """Return whether it was found at this very Problem."""
-        return (problem.case, problem.direction) == (self.case, self.direction)
+    def at(self, problem: Problem) -> Program:
+        """Replay it. NotApplicable if its steps do nothing at another Case; ValueError if its Program changed."""
+        try:
+            program = replay(self.recipe, problem, self.source_of, trace_confined)
+        except DoesNotApply as error:
+            raise NotApplicable(str(error)) from None
+        its_own = (problem.case, problem.direction) == (self.case, self.direction)
+        if its_own and program.value_digest != self.value_digest:
+            raise ValueError(
+                f"{self.name} was found by another release: its recipe makes another Program here. Search again: "
+                f"{self.remake}"
+            )
+        return program
 
 
 def find(where: Context, problem: str, name: str) -> Find:

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overlayccl_core import catalog
-from overlayccl_core.cli import finds
 from overlayccl_core.cli.context import Context
+from overlayccl_core.cli.finds import Find, find
 from overlayccl_core.cli.strategy_file import in_library, placed, read_strategy
 from overlayccl_core.configuration.cases import NoCases, case_of, cases_of
 from overlayccl_core.configuration.fields import hint
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, replay
-from overlayccl_core.rewrites.rule import DoesNotApply
-from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.stages.known_ways import known_ways_of
 from overlayccl_core.tables.candidate_columns import FOUND, is_found
 
@@ -36,7 +33,7 @@ class Strategy:
 
     name: str
     at: Callable[[Problem], Program]
-    found: finds.Find | None = None
+    found: Find | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
@@ -149,12 +146,8 @@ def _named(where: Context, arguments: argparse.Namespace) -> Strategy:
     if "::" in text or Path(text).suffix == ".py" or Path(text).exists():
         return _of_file(text)
     if is_found(text):
-        found = finds.find(where, arguments.problem, text)
-
-        def replayed(problem: Problem) -> Program:
-            return _replayed(found, problem)
-
-        return Strategy(name=text, at=replayed, found=found)
+        found = find(where, arguments.problem, text)
+        return Strategy(name=text, at=found.at, found=found)
 
     def way(problem: Problem) -> Program:
         with in_library(problem.case.problem, text, problem.case.id):
@@ -164,27 +157,13 @@ def _named(where: Context, arguments: argparse.Namespace) -> Strategy:
 
 
 def _of_file(text: str) -> Strategy:
-    file = read_strategy(text)
+    file, source, function = read_strategy(text)
 
     def traced(problem: Problem) -> Program:
-        with placed(file.name, file.source, file.function, problem.case.id):
-            return trace_source(file.source, file.function, problem)
+        with placed(file, source, function, problem.case.id):
+            return trace_source(source, function, problem)
 
-    return Strategy(name=file.function, at=traced)
-
-
-def _replayed(found: finds.Find, problem: Problem) -> Program:
-    """Replay a find. NotApplicable if its steps do nothing at another Case; ValueError if its Program changed."""
-    try:
-        program = replay(found.recipe, problem, found.source_of, trace_confined)
-    except DoesNotApply as error:
-        raise NotApplicable(str(error)) from None
-    if found.is_at(problem) and program.value_digest != found.value_digest:
-        raise ValueError(
-            f"{found.name} was found by another release: its recipe makes another Program here. Search again: "
-            f"{found.remake}"
-        )
-    return program
+    return Strategy(name=function, at=traced)
 
 
 def _recipe_of_way(text: str, problem: Problem) -> Recipe:

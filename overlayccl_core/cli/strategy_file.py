@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from overlayccl_core import catalog, loader
@@ -11,17 +10,8 @@ from overlayccl_core.program.library import functions_of
 from overlayccl_core.program.source_check import function_at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyFile:
-    """A source, its file's name as given, and the wanted function."""
-
-    name: str
-    source: str
-    function: str
-
-
-def read_strategy(text: str) -> StrategyFile:
-    """Return the strategy of FILE::FUNCTION.
+def read_strategy(text: str) -> tuple[str, str, str]:
+    """Return (file as given, source, function) of FILE::FUNCTION.
 
     Raises:
         ValueError: No such file or function.
@@ -36,7 +26,7 @@ def read_strategy(text: str) -> StrategyFile:
     if function not in functions:
         known = ", ".join(functions) or "none"
         raise ValueError(f"{name} has no function {function!r}: give {name}::FUNCTION, one of: {known}")
-    return StrategyFile(name=name, source=source, function=function)
+    return name, source, function
 
 
 def _source_of(name: str) -> str:

@@ -33,25 +33,22 @@ def _node_and_network(given: Mapping[str, Any]) -> tuple[Tier, ...]:
     return Tier(name="node", ranks=on_a_node), Tier(name="network", ranks=ranks)
 
 
-def _known(backend: str) -> str:
-    loader.path("backends", backend)  # a ValueError lists the known ones
-    return backend
-
-
-def _known_launcher(launcher: str) -> str:
-    loader.path("launching/launchers", launcher)
-    return launcher
+def _known_in(folder: str) -> AfterValidator:
+    """Validate the name of a plug-in in a folder."""
+    return AfterValidator(
+        lambda name: loader.path(folder, name) and name
+    )  # a ValueError lists the known ones
 
 
 class Deployment(Fields):
     """A cluster and its library: where Programs run."""
 
     name: str
-    backend: Annotated[str, AfterValidator(_known)] = Field(
+    backend: Annotated[str, _known_in("backends")] = Field(
         pattern=r"^[a-z][a-z0-9_]*$", description="folder in backends/ of the code that runs Programs here"
     )
     library: str = Field(min_length=1, description="the collective library that the backend is to use")
-    launcher: Annotated[str, AfterValidator(_known_launcher)] = Field(
+    launcher: Annotated[str, _known_in("launching/launchers")] = Field(
         default="here",
         description="file in launching/launchers/ of what starts the ranks of each node; here: all on this host",
     )

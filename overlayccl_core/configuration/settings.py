@@ -31,12 +31,6 @@ Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
 Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
 
 
-def _ordered(of: Fields, what: str) -> None:
-    low, high = getattr(of, f"minimum_{what}"), getattr(of, f"maximum_{what}")
-    if low > high:
-        raise ValueError(f"minimum_{what} must be at most maximum_{what} (got {low} and {high})")
-
-
 def _first_rounds(names: Named) -> Named:
     for name in names:
         if name.endswith(MENDED):
@@ -53,17 +47,24 @@ def _known_problems(names: Named) -> Named:
     return names
 
 
-class _Timing(Fields):
+class _Bounded(Fields):
+    """Fields of which some are `minimum_...`, each with its `maximum_...`."""
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        for name, low in self:
+            most = name.replace("minimum_", "maximum_")
+            if low > (high := getattr(self, most)):
+                raise ValueError(f"{name} must be at most {most} (got {low} and {high})")
+        return self
+
+
+class _Timing(_Bounded):
     """A launch. Rounds follow from the seconds; below the minimum the run says so."""
 
     seconds: float = Field(gt=0, description="of timing in one launch")
     minimum_rounds: int = Field(ge=2, description="with fewer rounds the run says so")
     maximum_rounds: int = Field(ge=2, description="of each Program, however quick")
-
-    @model_validator(mode="after")
-    def _fit(self) -> Self:
-        _ordered(self, "rounds")
-        return self
 
 
 class BenchSection(_Timing):
@@ -105,16 +106,11 @@ class ShortlistSection(Fields):
     seed: int = Field(ge=0, description="seed of the draw of random candidates")
 
 
-class _Steps(Fields):
+class _Steps(_Bounded):
     """Training steps of each arm in a launch."""
 
     minimum_steps: int = Field(ge=2, description="of each arm, however little time there is")
     maximum_steps: int = Field(ge=2, description="of each arm, however much time there is")
-
-    @model_validator(mode="after")
-    def _steps_fit(self) -> Self:
-        _ordered(self, "steps")
-        return self
 
 
 class TrainSection(_Steps):

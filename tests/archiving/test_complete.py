@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -83,6 +84,7 @@ def test_probes_are_those_of_the_sweep(
     folder: Path, flow: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "to_time", once(checks.to_time))
+    monkeypatch.setattr(checks, "loads", cache(checks.loads))
     of = job(
         "probe",
         flow.configured.part("heldout_seed", "probe"),

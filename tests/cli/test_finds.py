@@ -100,7 +100,7 @@ def test_a_find_of_another_release_is_not_taken_for_itself(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "overlayccl_core.cli.strategy.replay", lambda _, problem, *more: catalog.developer_program(problem)
+        "overlayccl_core.cli.finds.replay", lambda _, problem, *more: catalog.developer_program(problem)
     )
     assert asked(root, "prove", "found-00000001", *TREE) == 2
     said = capsys.readouterr().err

@@ -1,28 +1,34 @@
 """`archive.json`: facts about a run that its archived files do not contain."""
 
 import json
-import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import yaml
+from pydantic import AfterValidator, Field
 
 from overlayccl_core.archiving import packing
+from overlayccl_core.configuration.fields import Fields
 from overlayccl_core.configuration.settings import MACHINE
 from overlayccl_core.tables.remake import of_profile
 
 NAME = "archive.json"
-TREE = re.compile(r"[a-z][a-z0-9_-]*")  # as in the Snakefile: a folder's name, not a path
-TYPES: dict[str, type] = {"config": dict, "clean": bool, "measuring": tuple, "nodes": int}  # default: text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"must be one line of printable text (got {text!r})")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_one_line)]
+
+
+class Manifest(Fields):
     """Facts about an archived run.
 
     Attributes:
@@ -38,29 +44,25 @@ class Manifest:
         zstandard: Version of the compression library.
     """
 
-    tree: str
-    command: str
+    tree: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")  # as in the Snakefile: a folder's name, not a path
+    command: Line
     config: dict[str, Any]
-    machine: str
-    commit: str
+    machine: Line
+    commit: Line
     clean: bool
-    measuring: tuple[str, ...]
+    measuring: tuple[Line, ...]
     nodes: int
-    version: str
-    snakemake: str
-    zstandard: str
+    version: Line
+    snakemake: Line
+    zstandard: Line
 
     @classmethod
     def loads(cls, text: str | bytes) -> Self:
         """Parse a manifest. ValueError for a missing, unknown or malformed field."""
         try:
-            fields = json.loads(text)
-            read = cls(**{**fields, "measuring": tuple(fields["measuring"])})
-        except (TypeError, KeyError) as error:
+            return cls.from_data(json.loads(text))
+        except ValueError as error:
             raise ValueError(f"{NAME} is not of this release: {error}") from None
-        if wrong := [name for name in cls.__slots__ if not _is_said(name, getattr(read, name))]:
-            raise ValueError(f"{NAME}: {wrong[0]} is nothing that a run of ours says")
-        return read
 
     @property
     def profile(self) -> str:
@@ -72,15 +74,7 @@ class Manifest:
 
     def dumps(self) -> bytes:
         """Return the JSON text with sorted keys."""
-        return (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
-
-
-def _is_said(name: str, value: object) -> bool:
-    if not isinstance(value, TYPES.get(name, str)):
-        return False
-    return not isinstance(value, str) or (
-        value.isprintable() and (name != "tree" or bool(TREE.fullmatch(value)))
-    )
+        return (json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n").encode()
 
 
 def configured(overrides: Mapping[str, Any]) -> dict[str, Any]:

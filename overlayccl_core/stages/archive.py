@@ -12,5 +12,5 @@ def main(job: RuleJob) -> None:
     """Write results/<tree>.tar.zst."""
     (path,) = job.outputs["archive"]
     tree = Path(job.option("tree"))
-    about = Manifest(tree=tree.name, **json.loads(job.option("said")), **manifest.versions())
+    about = Manifest.from_data({"tree": tree.name, **json.loads(job.option("said")), **manifest.versions()})
     job.say(make.make(tree, path, about))

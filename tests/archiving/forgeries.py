@@ -1,7 +1,6 @@
 """What somebody changes in an archive's code, its records, and in what it says of itself."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ def write_record(folder: Path, file: Path, record: dict[str, Any]) -> None:
 def say(folder: Path, **other: Any) -> None:
     """Let it say something else of itself."""
     file = folder / manifest.NAME
-    file.write_bytes(replace(Manifest.loads(file.read_bytes()), **other).dumps())
+    file.write_bytes(Manifest.loads(file.read_bytes()).changed(**other).dumps())
 
 
 def snakefiles_code(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Code and configuration that somebody may run is this release's, to the byte, or it is named, wherever it lies."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,7 +58,7 @@ def test_every_file_that_is_not_this_releases_or_was_taken_out_is_named(
     found: CheckOutcome,
 ) -> None:
     monkeypatch.setattr(looked, "commit_of", lambda root: here)
-    about = replace(SAID, commit=said[0], clean=said[1])
+    about = SAID.changed(commit=said[0], clean=said[1])
     outcomes = {one.subject: one.outcome for one in code_in(folder, about)}
     assert outcomes == {
         **dict.fromkeys(SAME, CheckOutcome.EXACT),

@@ -3,7 +3,6 @@
 import html
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,7 +95,7 @@ def test_nothing_is_packed_that_says_a_secret_of_the_command_line(tmp_path: Path
     place = tmp_path / records.place_of(Path("results/local/theta.parquet"))
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(record))
-    about = replace(SAID, config={"command": f"python answer.py --key {SECRETS['Anthropic']}"})
+    about = SAID.changed(config={"command": f"python answer.py --key {SECRETS['Anthropic']}"})
     with pytest.raises(ValueError, match=r"archive.json .*Anthropic"):
         make.make(Path("results/local"), target, about, tmp_path)
     assert not target.exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.profile import Profile
@@ -14,6 +15,7 @@ from overlayccl_core.configuration.profile import load as load_profile
 from overlayccl_core.configuration.settings import DEFAULT, Settings
 from overlayccl_core.configuration.settings import read as read_settings
 from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.program.case import Case
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -46,6 +48,13 @@ class Context:
         """Return a table of the deployment; None before a run made it. ValueError if it is damaged or changed."""
         path = self.results / f"{name}.parquet"
         return read_unchanged(table, path) if path.exists() else None
+
+    def cases(self, problem: str) -> list[Case]:
+        """Return the configured Cases of a Problem, measured by a run or not; [] if there are none."""
+        try:
+            return cases_of(self.settings, self.deployment, problem, self.root)
+        except NoCases:
+            return []
 
     def capabilities(self) -> Capabilities | None:
         """Return the selftest's capabilities; None before it ran."""

@@ -26,7 +26,6 @@ from overlayccl_core.cli.estimate_tables import (
 )
 from overlayccl_core.cli.render import NARROW, console, print_line, print_text
 from overlayccl_core.configuration import models, topology
-from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.prices import price_of
 from overlayccl_core.configuration.searches import FOLDER as SEARCHES
@@ -34,7 +33,6 @@ from overlayccl_core.configuration.searches import load
 from overlayccl_core.estimates import actual
 from overlayccl_core.estimates.plan import Run
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
-from overlayccl_core.program.case import Case
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.search.proposer import rounds
 
@@ -64,7 +62,10 @@ def _ahead(asked: Context, today: date) -> int:
     of_run = [models.load(name, root / models.FOLDER) for name in settings.models]
     trained, left_out = _trained(of_run, settings.problems, deployment.ranks)
     where = replace(asked, settings=settings.changed(models=trained))
-    cases, without = _cases(where)
+    cases = {problem: found for problem in settings.problems if (found := where.cases(problem))}
+    without = [
+        f"Not counted, as a run stops there: {p} has no Case." for p in settings.problems if p not in cases
+    ]
     published = topology.of_node(deployment.node, root / topology.FOLDER)
     figures = published.calibration if published else None
     planned = Run(
@@ -128,18 +129,6 @@ def _trained(
         else:
             trained.append(model.name)
     return tuple(trained), left_out
-
-
-def _cases(where: Context) -> tuple[dict[str, list[Case]], list[str]]:
-    """Return Problem -> its Cases, and a line for each Problem without a Case: a run would stop there."""
-    cases: dict[str, list[Case]] = {}
-    without = []
-    for problem in where.settings.problems:
-        try:
-            cases[problem] = cases_of(where.settings, where.deployment, problem, where.root)
-        except NoCases as error:
-            without.append(f"Not counted: {error}.")
-    return cases, without
 
 
 def _known(results: Path) -> dict[str, float]:

@@ -40,19 +40,17 @@ def _table(
 
 def run_table(asked: Sequence[Asked], price: Price | None, *, narrow: bool) -> Table:
     """A row for each rule with ranks, one for all others, and their sum. Minutes are one job after another."""
-    nodes = total(row.node_seconds for row in asked)
-    last = {
-        "rule": "together",
-        "jobs": str(sum(row.jobs for row in asked)),
-        "nodes": "",
-        "launches": str(sum(row.launches for row in asked)),
-        "Programs": "",
-        "measuring": _minutes(sum(row.measuring_s for row in asked)),
-        "start-up": _minutes(sum(row.start_s for row in asked)),
-        "compiling": total(row.compile_s for row in asked).text(_minutes),
-        "minutes": total(row.seconds for row in asked).text(_minutes),
-        **_spent(nodes, price),
-    }
+    together = Asked(
+        rule="together",
+        nodes=0,
+        jobs=sum(row.jobs for row in asked),
+        launches=sum(row.launches for row in asked),
+        measuring_s=sum(row.measuring_s for row in asked),
+        start_s=sum(row.start_s for row in asked),
+        compile_s=total(row.compile_s for row in asked),
+    )
+    spent = _spent(total(row.node_seconds for row in asked), price)
+    last = _asked_row(together, price) | {"nodes": "", "Programs": "", **spent}
     rows = [_asked_row(row, price) for row in asked]
     return _table(
         "What a run asks for, in minutes (a..b: at least a, at most b)", rows, narrow=narrow, last=last

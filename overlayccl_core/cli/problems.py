@@ -14,7 +14,6 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.cli.strategy_file import in_library
-from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.fields import described
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.library import BACKWARD, Role, StrategyLibrary, read_library
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
-    cases = _cases(where, name)
+    cases = where.cases(name)
     if cases:
         case = max(cases, key=_ports_of)  # with the most indices, to be shown as ranges
         problem, backward = catalog.build(case), catalog.backward(case)
@@ -69,14 +68,6 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
     entry = catalog.plug_in(name).Entry
     yield "a Case has", f"{described(entry)}. {inspect.getdoc(entry)}"
     yield count(len(cases), "Case") if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
-
-
-def _cases(where: Context, name: str) -> list[Case]:
-    """Return the configured Cases, measured by a run or not."""
-    try:
-        return cases_of(where.settings, where.deployment, name, where.root)
-    except NoCases:
-        return []
 
 
 def _ports_of(case: Case) -> int:

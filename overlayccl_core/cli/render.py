@@ -117,18 +117,10 @@ def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
     yield CASES_LEGEND
 
 
-def machine_parts(fidelity: pl.DataFrame, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
-    """Yield the model's accuracy, then whether ranks shared cores.
-
-    Args:
-        fidelity: The rows of the deployment's table and of the Problems' tables.
-    """
-    yield _fidelity_table(fidelity)
+def shared_cores(probes: pl.DataFrame | None) -> Iterator[str]:
+    """Yield the limit of all figures if ranks shared cores, by the probes."""
     if probes is not None and probes["oversubscribed"].any():
-        yield (
-            "Oversubscribed: there are more ranks than cores, so the time of every collective contains "
-            "the operating system's scheduler. The figures are a test of the method, not of a cluster."
-        )
+        yield "More ranks than cores: times contain the scheduler of the operating system. A test, not a cluster."
 
 
 FIDELITY_LEGEND = (
@@ -211,7 +203,8 @@ def _bandwidths(algbw: float | None, busbw: float | None) -> str:
     return NOTHING if algbw is None or busbw is None else f"{figures(algbw)}, {figures(busbw)}"
 
 
-def _fidelity_table(rows: pl.DataFrame) -> Table:
+def fidelity_table(rows: pl.DataFrame) -> Table:
+    """Return how right the model was: rows of the deployment's table and of the Problems'."""
     figures_of = (">n", ">rounds", ">error", ">repeat", ">order", ">repeat", ">pairs", ">regret")
     table = plain_table("How right the model was", "Programs of", *figures_of)
     for row in rows.iter_rows(named=True):

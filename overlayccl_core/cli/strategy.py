@@ -10,7 +10,7 @@ from overlayccl_core import catalog
 from overlayccl_core.cli.context import Context
 from overlayccl_core.cli.finds import Find, find
 from overlayccl_core.cli.strategy_file import in_library, placed, read_strategy
-from overlayccl_core.configuration.cases import NoCases, case_of, cases_of
+from overlayccl_core.configuration.cases import case_of
 from overlayccl_core.configuration.fields import hint
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Direction, Problem
@@ -85,15 +85,14 @@ def asked(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list
 
 
 def configured(where: Context, problem: str) -> list[Case]:
-    """Return the configured Cases of a Problem, measured by a run or not. ValueError: there are none."""
-    try:
-        return cases_of(where.settings, where.deployment, problem, where.root)
-    except NoCases:
+    """Return the configured Cases of a Problem. ValueError: there are none."""
+    if not (found := where.cases(problem)):
         raise ValueError(
             f"{problem} has no Case in the configuration of {where.asked_for}: give the fields of one as "
             f"--case-json (`overlayccl problems {problem}` names them), or add an entry under `cases` in "
             "config/config.yaml"
-        ) from None
+        )
+    return found
 
 
 def place_text(problem: Problem) -> str:

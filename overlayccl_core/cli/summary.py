@@ -1,14 +1,14 @@
 """`overlayccl summary`: the modules to use after the last run; with --all every figure behind them."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import polars as pl
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from overlayccl_core.cli import deployed_table, verdicts
 from overlayccl_core.cli.context import Context, context
-from overlayccl_core.cli.render import NOTHING, case_parts, console, machine_parts
+from overlayccl_core.cli.render import NOTHING, case_parts, console, fidelity_table, shared_cores
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.measured import disturbed, emulated, of_nodes
@@ -38,28 +38,20 @@ def run(arguments: argparse.Namespace) -> int:
     fidelity = pl.concat([table for name in names if (table := where.table(FIDELITY, name)) is not None])
     tree, probes = Tree(path=where.results, files=of_summary(where.results)), where.table(PROBES, "probes")
     screen = Console(width=min(console().width, WIDEST))
-    if not arguments.all:
-        for part in verdicts.parts(tree, probes):
-            screen.print(part, highlight=False)
+
+    def show(parts: Iterable[RenderableType], on: Console = screen) -> None:
+        for part in parts:
+            on.print(part, highlight=False, soft_wrap=on is not screen and isinstance(part, str))
+
+    if arguments.all:
+        deployed = () if tree.deployed is None else deployed_table.case_parts(tree.deployed)
+        show((*emulated(tree), *deployed_table.model_parts(tree.worths), *deployed))
+        show(case_parts(summary), console())
+        show((fidelity_table(fidelity), *shared_cores(probes), *disturbed(tree), *of_nodes(tree)))
+        show((*shortfalls(tree), *spent_text(tree)))
     else:
-        for part in (
-            *emulated(tree),
-            *deployed_table.model_parts(tree.worths),
-            *(deployed_table.case_parts(tree.deployed) if tree.deployed is not None else ()),
-        ):
-            screen.print(part, highlight=False)
-        for part in case_parts(summary):
-            console().print(part, highlight=False, soft_wrap=isinstance(part, str))
-        for part in (
-            *machine_parts(fidelity, probes),
-            *disturbed(tree),
-            *of_nodes(tree),
-            *shortfalls(tree),
-            *spent_text(tree),
-        ):
-            screen.print(part, highlight=False)
-    for part in (*changed_text(tree, where.command()), *earlier_text(tree), *_more(where, arguments)):
-        screen.print(part, highlight=False)
+        show(verdicts.parts(tree, probes))
+    show((*changed_text(tree, where.command()), *earlier_text(tree), *_more(where, arguments)))
     return 0
 
 

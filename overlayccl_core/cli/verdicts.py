@@ -8,7 +8,7 @@ import polars as pl
 from rich.console import RenderableType
 from rich.table import Table
 
-from overlayccl_core.cli.render import NOTHING, ms, plain_table, times
+from overlayccl_core.cli.render import NOTHING, ms, plain_table, shared_cores, times
 from overlayccl_core.measuring.arms import is_framework, use_text
 from overlayccl_core.report.blocks import columns_ratio, count
 from overlayccl_core.report.measured import disturbed, emulated, fingerprints_of
@@ -55,8 +55,7 @@ def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:
     """Yield the measured machine, and the limits of its figures."""
     for one in fingerprints_of(tree):
         yield f"Measured on: {one}"
-    if probes is not None and probes["oversubscribed"].any():
-        yield "More ranks than cores: times contain the scheduler of the operating system. A test, not a cluster."
+    yield from shared_cores(probes)
 
 
 def _models(worths: Sequence[Worth]) -> Table:

@@ -42,28 +42,25 @@ def test_bucket_keeps_what_torch_does_where_the_difference_is_within_the_error(
     assert "keep DDP as it comes" in said
 
 
-def test_bucket_names_tensors_without_elements(call: Call, root: Path) -> None:
-    (root / "none.txt").write_text("w 64x64\nnone (0, 8)\nscale ()\n")
-    done = call("bucket", "--sizes", f"{root}/none.txt", "--backward-ms", "9")
-    assert "2 gradients" in done.words and "no elements: none." in done.words
-
-
-def test_bucket_without_ready_times_says_that_one_buffer_is_the_answer_and_gives_it(
-    call: Call, root: Path
+@pytest.mark.parametrize(
+    ("sizes", "options", "said"),
+    [
+        ("w 64x64\nnone (0, 8)\nscale ()\n", ("--backward-ms", "9"), ("2 gradients", "no elements: none.")),
+        (
+            20 * "t{} 64x64\n",
+            (),
+            ("Advice: none.", "sees no computation", "one buffer No ready"),
+        ),
+        ("a 16MiB\nb 16MiB\n", (), ("packing them costs more", "(the largest is 16MiB)")),
+    ],
+    ids=["of no elements", "without ready times", "too large for one buffer"],
+)
+def test_bucket_says_what_is_unusual(
+    call: Call, root: Path, sizes: str, options: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
-    (root / "small.txt").write_text("".join(f"t{i} 64x64\n" for i in range(20)))
-    done = call("bucket", "--sizes", f"{root}/small.txt")
-    assert "Advice: none." in done.words
-    assert "sees no computation" in done.words and "one buffer is its answer" in done.words
-    answer = json.loads(call("bucket", "--sizes", f"{root}/small.txt", "--json").out)
-    assert [len(b["tensors"]) for b in answer["best"]["buckets"]] == [20]
-
-
-def test_bucket_says_where_one_buffer_is_not_the_answer(call: Call, root: Path) -> None:
-    (root / "large.txt").write_text("a 16MiB\nb 16MiB\n")
-    done = call("bucket", "--sizes", f"{root}/large.txt")
-    assert "packing them costs more" in done.words
-    assert "(the largest is 16MiB)" in done.words
+    (root / "some.txt").write_text(sizes.format(*range(20)))
+    words = call("bucket", "--sizes", f"{root}/some.txt", *options).words
+    assert all(part in words for part in said), words
 
 
 def test_bucket_in_json_has_no_rule_that_ends_earlier_than_the_best(call: Call, root: Path) -> None:

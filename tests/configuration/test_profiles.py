@@ -21,27 +21,27 @@ def test_the_profiles_of_a_laptop_and_of_a_cluster_name_their_deployments() -> N
     assert load("trn1", ROOT).overrides == {"deployment": "trn1"}
 
 
+def written(folder: Path, text: str) -> Path:
+    """The file of a profile called `mine`."""
+    file = folder / FOLDER / "mine" / "profile.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return file
+
+
 def test_partition_and_account_are_those_of_its_jobs(tmp_path: Path) -> None:
     assert load("local", ROOT).partition == "" and load("slurm-cpu", ROOT).partition == "cpu"
-    (tmp_path / FOLDER / "mine").mkdir(parents=True)
-    text = "default-resources: {slurm_partition: p, slurm_account: a}\n"
-    (tmp_path / FOLDER / "mine" / "profile.yaml").write_text(text)
+    written(tmp_path, "default-resources: {slurm_partition: p, slurm_account: a}\n")
     mine = load("mine", tmp_path)
     assert (mine.partition, mine.account, mine.overrides) == ("p", "a", {})
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("config: [deployment=a, problems=x,]\n", {"deployment": "a", "problems": "x"}),
-        ("config: {deployment: a}\n", {"deployment": "a"}),
-        ("cores: 2\n", {}),
-    ],
+    "text", ["config: [deployment=a, problems=x]\n", "config: {deployment: a, problems: x}\n"]
 )
-def test_both_ways_of_writing_it_are_read(text: str, found: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / FOLDER / "mine").mkdir(parents=True)
-    (tmp_path / FOLDER / "mine" / "profile.yaml").write_text(text)
-    assert load("mine", tmp_path).overrides == found
+def test_both_ways_of_writing_it_are_read(text: str, tmp_path: Path) -> None:
+    written(tmp_path, text)
+    assert load("mine", tmp_path).overrides == {"deployment": "a", "problems": "x"}
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,11 @@ def test_both_ways_of_writing_it_are_read(text: str, found: dict[str, str], tmp_
         ("config: [deployment]\n", r"config: .*\['deployment'\]"),
         ("- config\n", "mapping .*got list"),
         ("default-resources: 3\n", "default-resources: must"),
-        ("cores: [\n", "not readable as YAML"),
         ("cores: 1\ncores: 2\n", "line 2: cores .*line 1"),
     ],
 )
 def test_a_wrong_profile_is_one_line_with_the_file(text: str, message: str, tmp_path: Path) -> None:
-    file = tmp_path / FOLDER / "mine" / "profile.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text(text)
+    file = written(tmp_path, text)
     with pytest.raises(ValueError, match=message) as error:
         load("mine", tmp_path)
     assert str(error.value).startswith(f"{file}: ") and "\n" not in str(error.value)

@@ -9,7 +9,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlayccl_core.archiving import packing, verify
+from overlayccl_core.archiving.findings import CheckOutcome
+from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.packing import Link, pack, unpack
+from tests.archiving.test_crate import SAID
 
 CONTENT: dict[str, Path | bytes | Link] = {
     "results/a/one.txt": b"one\n" * 2000,
@@ -109,3 +113,20 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     pack({"out": Link("../../../etc")}, "folder", 0, tmp_path / "a.tar.zst")
     with pytest.raises(ValueError, match="not a whole archive"):
         unpack(tmp_path / "a.tar.zst", tmp_path / "out")
+
+
+def test_the_bytes_are_those_of_packing_or_the_compression_is_of_another_version(tmp_path: Path) -> None:
+    content: dict[str, Path | bytes | Link] = {"a.txt": b"one\n" * 2000}
+    about = SAID.changed(zstandard=packing.ZSTANDARD)
+    (tmp_path / "unpacked").mkdir()
+    archive = tmp_path / "theirs" / "a.tar.zst"
+
+    def outcome(held: dict[str, Path | bytes | Link], about: Manifest = about) -> CheckOutcome:
+        return verify._bytes(archive, tmp_path / "unpacked", held, 7, about).outcome
+
+    pack(content, "overlayccl-local", 7, archive)
+    assert outcome(content) is CheckOutcome.EXACT
+    assert outcome({"a.txt": b"two"}) is CheckOutcome.WRONG
+    archive.write_bytes(zstandard.compress(zstandard.decompress(archive.read_bytes(), 2**20), 1))
+    assert outcome(content) is CheckOutcome.WRONG
+    assert outcome(content, about.changed(zstandard="1.0.0")) is CheckOutcome.WITHIN

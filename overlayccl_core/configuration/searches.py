@@ -48,17 +48,21 @@ class Search(Fields):
     programs: int = Field(ge=1, description="cuts a search that has tried so many Programs")
     seconds: float = Field(gt=0, description="cuts a search that takes so long")
     families: int = Field(
+        default=24,
         ge=1,
         description="of how many of the cheapest families a Program is proven, and of a proxy's at least replayed",
     )
-    random: int = Field(ge=0, description="Programs besides the elites that are drawn and proven")
+    random: int = Field(default=4, ge=0, description="Programs besides the elites that are drawn and proven")
     seed: int = Field(ge=0, description="of the draw of random Programs, and of all that the proposer draws")
     begin: Begin = Field(
         default=Begin.LIBRARY,
         description="what it begins with: the whole library of the Problem, or developer's strategy alone",
     )
-    lossy: bool = Field(description="true or false: may rules invent sums and wires in fewer bits")
-    proxy: Proxy = Field(description="from which size of a Case on a smaller one is searched first")
+    lossy: bool = Field(default=False, description="may rules invent sums and wires in fewer bits")
+    proxy: Proxy = Field(
+        default=Proxy(nodes=500, ranks=64),
+        description="from which size of a Case on a smaller one is searched first",
+    )
 
     @property
     def file(self) -> Path:

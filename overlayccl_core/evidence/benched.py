@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
-from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places
+from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places, predictions
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName
@@ -53,6 +53,24 @@ class Benched:
     def lossy(self) -> bool:
         """True if it computes or sends something in 16 bits."""
         return self.numerics is NumericsClass.LOSSY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimesOfProblem:
+    """Tables with the predicted and the measured times of a Problem. candidates: of all searches; may be empty."""
+
+    prices: pl.DataFrame
+    candidates: pl.DataFrame
+    shortlist: pl.DataFrame
+    bench: pl.DataFrame
+
+    def predictions(self) -> dict[tuple[str, str, str], Prediction]:
+        """Return (case, direction, program) -> Prediction."""
+        return predictions(self.prices, self.candidates)
+
+    def benched(self, floor: Floor) -> dict[Place, list[Benched]]:
+        """Return (case, direction) -> its candidates, in the order of the shortlist."""
+        return benched(self.shortlist, self.bench, floor)
 
 
 def floor_of(probes: pl.DataFrame) -> Floor:

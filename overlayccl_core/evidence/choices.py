@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.evidence.predictions import Place
+from overlayccl_core.evidence.predictions import Place, place_of
 from overlayccl_core.measuring.arms import ArmName, at_case
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.tables.choice import CHOICE
@@ -69,7 +69,7 @@ def held(decided: ProblemChoice, placed: Mapping[Place, str]) -> dict[Place, Row
     """
     rows: dict[Place, dict[str, Row]] = {}
     for one in rows_of(decided):
-        rows.setdefault((one["case"], one["direction"]), {})[one["arm"]] = one
+        rows.setdefault(place_of(one), {})[one["arm"]] = one
     return {
         place: row
         for place, arms in rows.items()

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.configuration.models import of_label
+from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, ran_by, trial_of
 from overlayccl_core.evidence.verdict_rows import said_columns
 from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
@@ -49,7 +50,7 @@ def curve_rows(steps: pl.DataFrame, stamps: pl.DataFrame, programs: Iterable[Row
     """
     places: dict[tuple[str, str], dict[str, Row]] = {}
     for row in programs:
-        places.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row
+        places.setdefault(place_of(row), {})[row["arm"]] = row
     ran = ran_by(places)
     seen = arms_by_model(steps, stamps)
     failed = failed_arms(steps, stamps)

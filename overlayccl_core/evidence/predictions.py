@@ -64,6 +64,11 @@ def places(frame: pl.DataFrame) -> list[Place]:
     return [(case, direction) for case, direction in rows]
 
 
+def place_of(row: Mapping[str, Any]) -> Place:
+    """Return the (case, direction) of a table's row."""
+    return row["case"], row["direction"]
+
+
 def at(frame: pl.DataFrame, place: Place) -> pl.DataFrame:
     """Return the rows of one (case, direction)."""
     case, direction = place

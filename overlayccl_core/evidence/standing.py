@@ -11,7 +11,7 @@ import polars as pl
 
 from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.evidence.choices import ProblemChoice, rows_of
-from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.evidence.predictions import Place, at, place_of
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
 from overlayccl_core.measuring.arms import ArmName, at_case, is_framework
 from overlayccl_core.measuring.measurements import Measurement, measurements
@@ -166,9 +166,9 @@ def placed(
 def _sites_of(decided: ProblemChoice, confirmed: pl.DataFrame) -> Iterator[tuple[Place, _Site]]:
     programs: dict[Place, dict[str, str]] = {}
     for row in rows_of(decided):
-        programs.setdefault((row["case"], row["direction"]), {})[row["arm"]] = row["program"]
+        programs.setdefault(place_of(row), {})[row["arm"]] = row["program"]
     for row in decided.choice.iter_rows(named=True):
-        place = (row["case"], row["direction"])
+        place = place_of(row)
         alone = passes_of(at(confirmed, place)).instead or ArmName.DEPLOYED
         steps, of = of_labels(row["trained_in"]), programs[place]
         yield place, _Site(problem=problem_of(place[0]), steps=steps, alone=alone, programs=of)

@@ -1,6 +1,6 @@
 """Training evidence of every arm: from the tables of steps and stamps to the input of the training gate."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -22,6 +22,7 @@ from overlayccl_core.program.program import Program
 Row = Mapping[str, Any]
 EXPLANATION = "the library sums in an order of its own, which depends on the sizes of its buffers"
 _SEVERITY = tuple(NumericsClass)
+ARM, MEMORY = ("model", "microbatches", "arm"), "peak_memory_bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,18 @@ def failed_arms(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[tuple[str, st
         if (model, ran_as) in failed
     }
     return failed | same
+
+
+def with_memory_of(before: pl.DataFrame, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows with an arm's memory as counted in training, if it was trained there.
+
+    A library may give memory back a little later in one count than in another; the deciding value is counted once.
+    """
+    counted = {
+        tuple(row[name] for name in ARM): row[MEMORY]
+        for row in before.filter(pl.col(MEMORY).is_not_null()).iter_rows(named=True)
+    }
+    return [{**row, MEMORY: counted.get(tuple(row[name] for name in ARM), row[MEMORY])} for row in rows]
 
 
 def _evidence(arm: str, rows: Iterable[Row]) -> ArmEvidence:

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.evidence.predictions import Place
+from overlayccl_core.evidence.predictions import Place, place_of
 from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
 from overlayccl_core.program.payload import wire_bytes
 from overlayccl_core.program.program import Program
@@ -63,7 +63,7 @@ def before_choice(ways: pl.DataFrame, candidates: pl.DataFrame, shortlist: pl.Da
     rows: dict[tuple[str, str, str], Row] = {}
     for frame, name in ((ways, "strategy"), (candidates, "candidate")):
         for one in frame.iter_rows(named=True):
-            place, stopped = (one["case"], one["direction"]), _stopped(one)
+            place, stopped = place_of(one), _stopped(one)
             if (stopped or (*place, one["program"]) in listed) and (*place, one[name]) not in rows:
                 rows[*place, one[name]] = one
     return [verdict for key, one in rows.items() for verdict in _both(key, one)]

@@ -20,7 +20,7 @@ SHOWN_TERMS = 4
 
 Term = tuple[Port, int, int]  # port, rank, index; rank -1: the same on all ranks
 Form = dict[Term, Fraction]
-Place = tuple[int, int]  # rank, index
+Element = tuple[int, int]  # rank, index
 
 
 def explain(program: Program, reference: Program, port: Port, rank: int, index: int) -> str:
@@ -45,7 +45,7 @@ def linear_form(node: Node, rank: int, index: int) -> Form:
         TooLarge: The form has too many terms, or an operation is not linear.
     """
     order = topological([node])
-    pending: dict[Node, dict[Place, Fraction]] = {node: {(rank, index): Fraction(1)}}
+    pending: dict[Node, dict[Element, Fraction]] = {node: {(rank, index): Fraction(1)}}
     form: Form = {}
     spent = 0
     for x in reversed(order):
@@ -63,7 +63,7 @@ def linear_form(node: Node, rank: int, index: int) -> Form:
     return {term: factor for term, factor in form.items() if factor}
 
 
-def made_of(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Place]]:
+def made_of(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Element]]:
     """Yield (factor, operand, (rank, index)) for each term of one element of x."""
     one = Fraction(1)
     if wrong := not_linear(x):
@@ -88,7 +88,7 @@ def made_of(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Pl
                 yield one, x.operands[0], place
 
 
-def _viewed(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Place]]:
+def _viewed(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Element]]:
     destination, source, _ = x.map.row(rank)
     run = int(np.searchsorted(destination, index, "right")) - 1
     if source[run] < 0:
@@ -101,7 +101,7 @@ def _viewed(x: Node, rank: int, index: int) -> Iterator[tuple[Fraction, Node, Pl
         at -= y.size
 
 
-def _gathered(x: Node, rank: int, index: int) -> Iterator[Place]:
+def _gathered(x: Node, rank: int, index: int) -> Iterator[Element]:
     members = x.groups.members[int(x.groups.group[rank])]
     place = int(x.groups.place[rank])
     match x.kind:
@@ -117,7 +117,7 @@ def _gathered(x: Node, rank: int, index: int) -> Iterator[Place]:
             yield from ((r, index) for r in members)
 
 
-def _first_difference(node: Node, place: Place, want: Form) -> tuple[Node, Place]:
+def _first_difference(node: Node, place: Element, want: Form) -> tuple[Node, Element]:
     """Follow foreign terms towards the inputs; without any, return the last operation beyond mere layout."""
     while node.kind is not Kind.INPUT:
         below = [(y, at) for _, y, at in made_of(node, *place)]
@@ -134,7 +134,7 @@ def _has_collective(node: Node) -> bool:
     return any(x.is_collective for x in topological([node]))
 
 
-def _culprit_text(program: Program, node: Node, place: Place, *, needs_collective: bool) -> str:
+def _culprit_text(program: Program, node: Node, place: Element, *, needs_collective: bool) -> str:
     """Describe the operation; an input as culprit means an output equal to that input."""
     if node.kind is not Kind.INPUT:
         return f"first operation that differs: {_operation_text(program, node, place)}"
@@ -142,7 +142,7 @@ def _culprit_text(program: Program, node: Node, place: Place, *, needs_collectiv
     return f"input {port_text(node.port)} is written as it is{missing}"
 
 
-def _operation_text(program: Program, node: Node, place: Place) -> str:
+def _operation_text(program: Program, node: Node, place: Element) -> str:
     number = next((i for i, x in enumerate(program.nodes) if x is node), -1) + 1
     groups = f" over {node.groups}" if node.is_collective and node.kind is not Kind.COLLECTIVE_PERMUTE else ""
     where = f"(value {number} of {len(program.nodes)}) on rank {place[0]}, element {place[1]}"

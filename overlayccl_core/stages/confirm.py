@@ -18,16 +18,17 @@ import polars as pl
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment, load
-from overlayccl_core.configuration.models import Model, label, problems_of
+from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import ConfirmSection, Settings
 from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, held, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
-from overlayccl_core.evidence.predictions import Place
+from overlayccl_core.evidence.faults import fault, fault_in_step
+from overlayccl_core.evidence.predictions import Place, place_of
 from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
+from overlayccl_core.evidence.trained import with_memory_of
 from overlayccl_core.evidence.values import Proven, value_check
-from overlayccl_core.gates.training import wrong_gradients
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of
 from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
@@ -45,7 +46,6 @@ from overlayccl_core.training.plan import StepSettings
 
 Row = dict[str, Any]
 HEAD = ("case", "direction", "arm", "candidate")
-ARM, MEMORY = ("model", "microbatches", "arm"), "peak_memory_bytes"
 RULE = "confirm"  # prefix of its launches' folders
 
 
@@ -174,7 +174,7 @@ class _Launches:
                 there = held(decided, placed)
                 rows = [{**row, "arm": ArmName.DEPLOYED} for row in there.values()]
                 rows += (
-                    r for r in self.rows[problem] if _place(r) in there and r["arm"] == ArmName.DEVELOPER
+                    r for r in self.rows[problem] if place_of(r) in there and r["arm"] == ArmName.DEVELOPER
                 )
                 listed |= self._listed((problem, row, False, source) for row in rows)
         if listed:
@@ -194,7 +194,7 @@ class _Launches:
         """Return key of a job -> Program to check. rows: (Problem, row, whether it is timed alone, the file)."""
         listed: dict[str, _Listed] = {}
         for problem, row, alone, file in rows:
-            key, program = " ".join((*_place(row), row["arm"])), loads(row["program_json"])
+            key, program = " ".join((*place_of(row), row["arm"])), loads(row["program_json"])
             deployed = row["arm"] == ArmName.DEPLOYED
             source = file if deployed else self.backend.emit(program)
             listed[key] = _Listed(
@@ -213,9 +213,9 @@ class _Launches:
 
         The emitted modules of the same Programs run once beside the plain calls, their reference.
         """
-        places = {_place(listed[key].head) for key in wrong}
+        places = {place_of(listed[key].head) for key in wrong}
         beside = [
-            one.proven for one in listed.values() if one.proven.reference and _place(one.head) in places
+            one.proven for one in listed.values() if one.proven.reference and place_of(one.head) in places
         ]
         beside += [
             replace(proven, job=Job(key=key, program=program, source=self.backend.emit(program)))
@@ -228,7 +228,7 @@ class _Launches:
         for batch in (name, "emitted"):  # the next run checks again
             forget(self.partial_dir, f"{RULE}-{batch}", ())
         said = [
-            f"{key}: {message}: {_fault(emitted_right=key not in failed)}" for key, message in wrong.items()
+            f"{key}: {message}: {fault(emitted_right=key not in failed)}" for key, message in wrong.items()
         ]
         return ". ".join(said)
 
@@ -256,7 +256,8 @@ class _Launches:
         said = part_of(self.progress, model.name)
         trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, said)
         for row in trained:
-            _check_deployed(row, trained, self._worst_numerics())
+            if wrong := fault_in_step(row, trained, self._worst_numerics()):
+                raise ValueError(f"what was chosen cannot be deployed: its files, in {wrong}")
         trained = with_memory_of(before.steps, trained)
         return trained, arms.stamps(trained)
 
@@ -266,32 +267,16 @@ class _Launches:
         return max((NumericsClass(row["numerics"]) for row in deployed), key=list(NumericsClass).index)
 
 
-def with_memory_of(before: pl.DataFrame, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with an arm's memory as counted in training, if it was trained there.
-
-    A library may give memory back a little later in one count than in another; the deciding value is counted once.
-    """
-    counted = {
-        tuple(row[name] for name in ARM): row[MEMORY]
-        for row in before.filter(pl.col(MEMORY).is_not_null()).iter_rows(named=True)
-    }
-    return [{**row, MEMORY: counted.get(tuple(row[name] for name in ARM), row[MEMORY])} for row in rows]
-
-
-def _place(row: Row) -> Place:
-    return row["case"], row["direction"]
-
-
 def looked_at(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
     """Yield the deployed Programs of a Problem and those that need no search, and whether each is timed alone.
 
     A Program shared by arms comes once. It is timed alone if no model has its Case; then the chosen module is timed
     too.
     """
-    chosen = {_place(row): row for row in decided.choice.iter_rows(named=True)}
+    chosen = {place_of(row): row for row in decided.choice.iter_rows(named=True)}
     seen: set[tuple[str, str, str]] = set()
     for row in rows_of(decided):
-        place, arm = _place(row), row["arm"]
+        place, arm = place_of(row), row["arm"]
         if place not in chosen:
             continue
         alone = chosen[place]["trained_in"] is None
@@ -328,41 +313,4 @@ def steps_of(settings: ConfirmSection) -> StepSettings:
         seconds=settings.step_seconds,
         minimum_steps=settings.minimum_steps,
         maximum_steps=settings.maximum_steps,
-    )
-
-
-def _check_deployed(row: Row, beside: Sequence[Row], numerics: NumericsClass) -> None:
-    """Raise ValueError if the files failed in a step or gave wrong gradients. beside: rows of the same model."""
-    wrong = _wrong(row, numerics)
-    if row["arm"] == ArmName.DEPLOYED and wrong:
-        right = any(
-            _programs(one) == _programs(row) and not _wrong(one, numerics)
-            for one in beside
-            if one["microbatches"] == row["microbatches"] and one["arm"] != ArmName.DEPLOYED
-        )
-        where = label(row["model"], row["microbatches"])
-        raise ValueError(
-            f"what was chosen cannot be deployed: its files, in {where}: {wrong}: {_fault(emitted_right=right)}"
-        )
-
-
-def _wrong(row: Row, numerics: NumericsClass) -> str:
-    error = row["gradient_rel_error"]
-    return row["message"] or ("" if error is None else wrong_gradients(error, numerics))
-
-
-def _programs(row: Row) -> dict[str, str]:
-    return {site: stamp["program"] for site, stamp in row["stamps"].items()}
-
-
-def _fault(*, emitted_right: bool) -> str:
-    """Say who has to mend a wrong file, by the emitted module of the same Program."""
-    if emitted_right:
-        return (
-            "the emitted module of the same Program is right here, so OverlayCCL prints the file wrongly (emit/), "
-            "and the library is not at fault: report it. Nothing of it is published: deploy/ is as it was before"
-        )
-    return (
-        "the emitted module of the same Program is not right here either: look at what the backend emits, or try "
-        "another version of the library"
     )

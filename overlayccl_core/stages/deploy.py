@@ -17,11 +17,11 @@ import polars as pl
 
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.floor import Floor
-from overlayccl_core.evidence.benched import benched, floor_of
+from overlayccl_core.evidence.benched import TimesOfProblem, floor_of
 from overlayccl_core.evidence.choices import ProblemChoice, choices_of, held
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, split_rows
 from overlayccl_core.evidence.deployment_files import Printer, file_of, printer_of
-from overlayccl_core.evidence.predictions import Place, at, predictions
+from overlayccl_core.evidence.predictions import Place, at
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.measuring.arms import use_text
@@ -45,20 +45,16 @@ OF_FILE = ("problem", "case", "direction", "trained_in", "use", "instead", "in_f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemTables:
-    """The tables of one Problem. candidates: of all searches; may be empty. confirmed: this Problem's rows."""
+class DeployTables(TimesOfProblem):
+    """The tables of one Problem. confirmed: this Problem's rows."""
 
     decided: ProblemChoice
-    prices: pl.DataFrame
-    candidates: pl.DataFrame
-    shortlist: pl.DataFrame
-    bench: pl.DataFrame
     verdicts: pl.DataFrame
     confirmed: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployed:
+class DeployOutputs:
     """Rows of the tables `deployed` and `splits`; problem -> the source of its file, None without one."""
 
     deployed: list[Row]
@@ -71,7 +67,7 @@ def main(job: RuleJob) -> None:
     deployment = load(job.option("deployment"))
     confirmed = job.read(CONFIRMED)
     problems = {
-        problem: ProblemTables(
+        problem: DeployTables(
             decided=of,
             **{table.name: job.read(table, problem) for table in (PRICES, SHORTLIST, BENCH, VERDICTS)},
             candidates=job.read_all(CANDIDATES, problem),
@@ -102,14 +98,14 @@ def main(job: RuleJob) -> None:
 
 
 def run(
-    problems: Mapping[str, ProblemTables],
+    problems: Mapping[str, DeployTables],
     steps: StepTables,
     probes: pl.DataFrame,
     library: str,
     *,
     printer: Printer,
     progress: Callable[[str], None],
-) -> Deployed:
+) -> DeployOutputs:
     """Return the tables and files to deploy. library, printer: as for the rule choose."""
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "confirmed_steps": steps.confirmed_steps}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
@@ -125,7 +121,7 @@ def run(
         progress(
             f"{row['case']} {row['direction']}: {use_text(row['instead'])} in place of {row['candidate']}"
         )
-    return Deployed(
+    return DeployOutputs(
         deployed=[row for listed in rows.values() for row in listed],
         splits=[row for name, of in headlines.items() for row in split_rows(name, of, fingerprint or "")],
         modules={
@@ -135,7 +131,9 @@ def run(
     )
 
 
-def records(made: Deployed, verdicts: Mapping[str, pl.DataFrame], library: str) -> dict[str, dict[str, Any]]:
+def records(
+    made: DeployOutputs, verdicts: Mapping[str, pl.DataFrame], library: str
+) -> dict[str, dict[str, Any]]:
     """Return problem -> content of deploy/<problem>.json: its rows of `deployed`, and `splits`.
 
     module: the sha256 of the file beside it; null without one. chosen: all facts about the choice at a Case and
@@ -161,9 +159,9 @@ def records(made: Deployed, verdicts: Mapping[str, pl.DataFrame], library: str) 
     }
 
 
-def _rows(tables: ProblemTables, floor: Floor, instead: Mapping[Place, str]) -> list[Row]:
+def _rows(tables: DeployTables, floor: Floor, instead: Mapping[Place, str]) -> list[Row]:
     """Return the rows of `deployed` of a Problem."""
-    predicted = predictions(tables.prices, tables.candidates)
+    predicted = tables.predictions()
     in_file = held(tables.decided, instead)
     rows = [
         deployed_row(
@@ -176,7 +174,7 @@ def _rows(tables: ProblemTables, floor: Floor, instead: Mapping[Place, str]) -> 
             instead.get(place),
             in_file.get(place),
         )
-        for place, listed in benched(tables.shortlist, tables.bench, floor).items()
+        for place, listed in tables.benched(floor).items()
     ]
     add_pairs(rows)
     return rows

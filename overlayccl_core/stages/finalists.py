@@ -15,7 +15,7 @@ import polars as pl
 
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
-from overlayccl_core.evidence.predictions import Place, Prediction, at, predictions
+from overlayccl_core.evidence.predictions import Place, Prediction, at, place_of, predictions
 from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.library import Role
@@ -86,7 +86,7 @@ def run(
             judged.append({**head, **figures.to_row(), "fingerprint": fingerprint})
         else:
             progress(f"{' '.join(place)}: nothing was both priced and measured")
-    rows += _silent(ways, {(row["case"], row["direction"]) for row in rows})
+    rows += _silent(ways, {place_of(row) for row in rows})
     return {"finalists": rows, "fidelity": judged}
 
 
@@ -105,7 +105,7 @@ def _arms(
 def _silent(ways: pl.DataFrame, listed: Collection[Place]) -> Iterator[Row]:
     """Yield the developer's row of every other Case and direction."""
     for row in ways.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True):
-        if (row["case"], row["direction"]) not in listed:
+        if place_of(row) not in listed:
             head = {name: row[name] for name in ("case", "direction", *_COPIED)}
             yield head | {"arm": ArmName.DEVELOPER, "candidate": row["strategy"], "fingerprint": None}
 

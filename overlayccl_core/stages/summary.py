@@ -10,9 +10,9 @@ import polars as pl
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.deployments.floor import Floor
-from overlayccl_core.evidence.benched import Benched, benched, floor_of
+from overlayccl_core.evidence.benched import Benched, TimesOfProblem, floor_of
 from overlayccl_core.evidence.confirmed import ratio_columns
-from overlayccl_core.evidence.predictions import Place, Prediction, at, places, predictions
+from overlayccl_core.evidence.predictions import Place, Prediction, at, places
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.program.case import Case, problem_of
 from overlayccl_core.tables.bench import BENCH
@@ -38,21 +38,17 @@ _MEASURED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemTables:
-    """The tables of one Problem. candidates: of all searches; may be empty."""
+class SummaryTables(TimesOfProblem):
+    """The tables of one Problem."""
 
     known_ways: pl.DataFrame
-    prices: pl.DataFrame
-    candidates: pl.DataFrame
-    shortlist: pl.DataFrame
-    bench: pl.DataFrame
     choice: pl.DataFrame
 
 
 def main(job: RuleJob) -> None:
     """Write the table summary."""
     problems = {
-        problem: ProblemTables(
+        problem: SummaryTables(
             **{table.name: job.read(table, problem) for table in OF_A_PROBLEM},
             candidates=job.read_all(CANDIDATES, problem),
         )
@@ -66,7 +62,7 @@ def main(job: RuleJob) -> None:
 
 def run(
     deployment: Deployment,
-    problems: Mapping[str, ProblemTables],
+    problems: Mapping[str, SummaryTables],
     probes: pl.DataFrame,
     fidelity: pl.DataFrame,
     *,
@@ -87,9 +83,9 @@ def run(
     return {"summary": rows}
 
 
-def _problem_rows(tables: ProblemTables, floor: Floor) -> list[Row]:
-    predicted = predictions(tables.prices, tables.candidates)
-    timed = benched(tables.shortlist, tables.bench, floor)
+def _problem_rows(tables: SummaryTables, floor: Floor) -> list[Row]:
+    predicted = tables.predictions()
+    timed = tables.benched(floor)
     rows = []
     for place in places(tables.shortlist):
         chosen = at(tables.choice, place).row(0, named=True)
@@ -100,7 +96,7 @@ def _problem_rows(tables: ProblemTables, floor: Floor) -> list[Row]:
     return rows
 
 
-def _listed(place: Place, tables: ProblemTables) -> list[Row]:
+def _listed(place: Place, tables: SummaryTables) -> list[Row]:
     """Return every known way, even if not applicable, then the rest of the shortlist."""
     ways = [
         {**row, "candidate": row["strategy"], "proof": row["equivalence"] or row["reason"]}

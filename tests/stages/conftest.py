@@ -12,12 +12,12 @@ import yaml
 
 from overlayccl_core.configuration import searches
 from overlayccl_core.deployments.floor import Floor
-from overlayccl_core.evidence import benched
+from overlayccl_core.evidence import benched, contest
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposers import command
-from overlayccl_core.stages import choose, deploy, finalists, known_ways, search, summary
+from overlayccl_core.stages import deploy, finalists, known_ways, search, summary
 from overlayccl_core.stages.cases import row as row_of
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
@@ -52,8 +52,8 @@ def floors_are_kept() -> Iterator[None]:
         return kept[id(probes)][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        for stage in (choose, deploy, finalists, summary):
-            patch.setattr(stage, "floor_of", floor_of)
+        for module in (contest, deploy, finalists, summary):
+            patch.setattr(module, "floor_of", floor_of)
         yield
 
 

@@ -16,6 +16,7 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.costmodel.price import price as price_of
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import permute_shapes
+from overlayccl_core.evidence.contest import ChoiceTables
 from overlayccl_core.evidence.prices import price_columns, theta_of
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.probes.probe import Probe
@@ -106,7 +107,7 @@ def chosen_of(
     """What rule choose gives. trained: (steps, stamps); labels: Case -> direction -> the models that have it."""
     names = ("known_ways", "candidates", "bench", "probes")
     of = vars(flow) | changes
-    tables = choose.Tables(
+    tables = ChoiceTables(
         **{name: of[name] for name in names}, shortlist=of["shortlisted"], finalists=of["ready"],
         steps=trained[0], stamps=trained[1],
     )  # fmt: skip

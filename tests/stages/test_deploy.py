@@ -71,14 +71,14 @@ def made(
     us: Mapping[str, float] = {},
     speeds: Mapping[str, float] | None = None,
     **changes: Any,
-) -> deploy.Deployed:
+) -> deploy.DeployOutputs:
     """us: of a pass in the launches that chose nothing; speeds: of a step in them, as train_tables has it."""
     after = of.trained
     if speeds is not None:
         ran = pl.DataFrame(rows_of(of.decided), infer_schema_length=None)
         after = train_tables(ran, of.folder, speeds=speeds)
     rows = [] if speeds else list(confirmed_rows(of.decided, us))
-    tables = deploy.ProblemTables(
+    tables = deploy.DeployTables(
         decided=of.decided,
         prices=changes.get("prices", of.prices),
         candidates=changes.get("candidates", of.candidates),

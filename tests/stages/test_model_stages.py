@@ -25,7 +25,7 @@ def flow(a2a_flow: SimpleNamespace) -> SimpleNamespace:
 
 
 def summed(flow: SimpleNamespace, bench: pl.DataFrame | None = None) -> list[dict[str, Any]]:
-    tables = summary.ProblemTables(
+    tables = summary.SummaryTables(
         **{name: getattr(flow, name) for name in ("known_ways", "prices", "candidates", "choice")},
         shortlist=flow.shortlisted,
         bench=flow.bench if bench is None else bench,

@@ -107,15 +107,6 @@ def test_a_second_run_is_refused_and_told_who_has_the_tree(
     assert result(start("results/local/2.txt"))[0] == 0
 
 
-def test_another_tree_is_nobodys_business(root: Path, start: Callable[..., "subprocess.Popen[str]"]) -> None:
-    start("results/local/1.txt")
-    until((root / "working").exists)
-    other = start("results/other/1.txt", "--config", "tree=other")
-    until((root / ".snakemake/runs/other.run").exists)
-    (root / "enough").touch()
-    assert result(other)[0] == 0
-
-
 def test_what_a_killed_run_left_ends_by_itself_and_the_next_goes_on(
     root: Path, start: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
@@ -137,7 +128,7 @@ def test_what_a_killed_run_left_ends_by_itself_and_the_next_goes_on(
     assert (root / "results/local/1.txt").read_text() == "made"
 
 
-def test_the_lock_of_a_living_run_on_another_tree_stays(
+def test_a_run_on_another_tree_is_not_refused_and_its_locks_stay(
     root: Path, start: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
     other = start("results/other/1.txt", "--config", "tree=other")

@@ -61,7 +61,6 @@ def test_a_plan_needs_neither_cluster_nor_library(profile: str, root: Path, with
 @pytest.mark.parametrize(
     ("arguments", "deployment"),
     [
-        (["--profile", "trn1", "all", "--config", "models=nano-dp", "problems=grad_ar"], "trn1"),
         (["--profile=slurm-cpu", "all", "--config", "preset=smoke"], "slurm-cpu-smoke"),
         (["--profile", "profiles/trn1", "all", "--config", "problems=grad_ar"], "trn1"),
         (["--profile", "trn1", "all", "--config", "deployment=trn1-3n", "problems=grad_ar"], "trn1-3n"),

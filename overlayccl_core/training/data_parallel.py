@@ -62,9 +62,8 @@ class DataParallelStep:
         self._stages = pieces.stages()
         self._recorded: dict[int, Recorded] = {}
         self._cotangent: Tensor = None
-        self._names = list(pieces.parameters)
         self._held_by = {name: k for k, stage in enumerate(self._stages) for name in stage.parameters}
-        if loose := set(self._names) - set(self._held_by):
+        if loose := set(pieces.parameters) - set(self._held_by):
             raise ValueError(f"no stage has the parameters {', '.join(sorted(loose))}: name them in theirs")
 
     def segments(self) -> Iterator[StepSegment]:
@@ -75,7 +74,8 @@ class DataParallelStep:
             before = (("microbatch", m),)
         if self.in_stages:
             yield from self._stage_by_stage(before)
-        yield from averaging(self.pieces.parameters, self._names, self._complete_after)
+        averaged = [(name, x.numel()) for name, x in self.pieces.parameters.items()]
+        yield from averaging(self.pieces.parameters, averaged, self._complete_after)
 
     def _stage_by_stage(self, before: tuple[Name, ...]) -> Iterator[StepSegment]:
         """The forward with the last stage's backward, then the backward of each stage before it."""
@@ -86,10 +86,11 @@ class DataParallelStep:
             yield StepSegment(name=name, after=before, work=partial(self._backward, k))
             before = (name,)
 
-    def _complete_after(self, parameter: str) -> tuple[Name]:
+    def _complete_after(self, parameter: str | None) -> tuple[Name]:
         """The last segment adding to a parameter's gradient."""
         if not self.in_stages:
             return (("microbatch", len(self.batches) - 1),)
+        assert parameter is not None
         stage = self._held_by[parameter]
         return (("forward",) if stage == len(self._stages) - 1 else ("backward", stage),)
 

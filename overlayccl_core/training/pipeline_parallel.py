@@ -11,8 +11,7 @@ The schedule limits the microbatches in flight, and problems/pp_send_recv.py hol
 runs when the Program reads its output.
 
 Site `gradients`, ports gradient, mean [i], with several pipelines: after the last backward each stage's gradients
-are averaged over its ranks. Tensor i is a parameter of the rank's own stage, padded with zeros up to the other's
-size.
+are averaged over its ranks. Tensor i is a parameter of the rank's own stage, padded up to the other's size.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +19,20 @@ from functools import partial
 from typing import Protocol
 
 import torch
-from torch.nn.functional import pad
 
 from overlayccl_core.training.pieces import Batch, Module
-from overlayccl_core.training.segments import Name, Recorded, StepSegment, Tensor, Value, share_of_mean
+from overlayccl_core.training.segments import (
+    Averaged,
+    Name,
+    Recorded,
+    StepSegment,
+    Tensor,
+    Value,
+    averaging,
+    share_of_mean,
+)
 
 Values = Mapping[Value, Tensor]
-Averaged = Sequence[tuple[str | None, int]]
-"""(parameter, or None if this rank's stage has none; elements) of each averaged tensor."""
 
 
 class Stages(Protocol):
@@ -106,10 +111,7 @@ class PipelineStep:
             )
             backward += [("second", m), ("first_backward", m)]
         if self._averaged:
-            given = tuple(_gradients("gradient", i) for i in range(len(self._averaged)))
-            means = tuple(_gradients("mean", i) for i in range(len(self._averaged)))
-            yield StepSegment(name=("gradients",), gives=given, after=tuple(backward), work=self._gradients)
-            yield StepSegment(name=("means",), needs=means, work=self._take)
+            yield from averaging(self.pieces.parameters, self._averaged, lambda _: tuple(backward))
 
     def _first_forward(self, m: int, _v: Values) -> dict[Value, Tensor]:
         if not self.pieces.is_first:
@@ -131,29 +133,6 @@ class PipelineStep:
             self._recorded.pop(m).backward(v[_stages("gb", m)])
         return {}
 
-    def _gradients(self, _v: Values) -> dict[Value, Tensor]:
-        return {
-            _gradients("gradient", i): self._padded(name, size)
-            for i, (name, size) in enumerate(self._averaged)
-        }
-
-    def _padded(self, name: str | None, size: int) -> Tensor:
-        if name is None:
-            return torch.zeros(size, device=self.pieces.device)
-        gradient = self.pieces.parameters[name].grad.flatten()
-        return pad(gradient, (0, size - gradient.numel())) if gradient.numel() < size else gradient
-
-    def _take(self, v: Values) -> dict[Value, Tensor]:
-        for i, (name, _) in enumerate(self._averaged):
-            if name is not None:
-                parameter = self.pieces.parameters[name]
-                parameter.grad = v[_gradients("mean", i)][: parameter.numel()].view_as(parameter)
-        return {}
-
 
 def _stages(name: str, m: int) -> Value:
     return "stages", (name, m)
-
-
-def _gradients(name: str, i: int) -> Value:
-    return "gradients", (name, i)

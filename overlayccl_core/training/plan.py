@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from overlayccl_core.backends.plan import MODULES, PLAN_FILE
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.purposes import Purpose
@@ -30,14 +32,6 @@ class ArmSite:
     members: tuple[tuple[int, ...], ...]  # global ranks of the groups
     shapes: tuple[tuple[tuple[str | int, ...], tuple[int, ...]], ...]  # shapes of the outputs
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "ArmSite":
-        """Return the site from the plain data of `asdict`."""
-        members = tuple(tuple(m) for m in data["members"])
-        shapes = tuple((tuple(port), tuple(shape)) for port, shape in data["shapes"])
-        direction = Direction(data["direction"])
-        return cls(**{**data, "direction": direction, "members": members, "shapes": shapes})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
@@ -52,12 +46,6 @@ class Arm:
     def label(self) -> str:
         """The name in messages: `developer, M=8`."""
         return f"{self.name}, M={self.microbatches}"
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Arm":
-        """Return the arm from the plain data of `asdict`."""
-        sites = tuple(map(ArmSite.from_json, data["sites"]))
-        return cls(**{**data, "sites": sites, "purposes": tuple(map(Purpose, data["purposes"]))})
 
 
 SLOW = 2.0  # times as long as the fastest: beyond any noise, so few steps suffice
@@ -100,15 +88,9 @@ class TrainingPlan:
     def read(cls, folder: Path) -> "TrainingPlan":
         """Read the plan of a folder."""
         data = json.loads((folder / PLAN_FILE).read_text())
-        settings = {**data["settings"], "loss_seeds": tuple(data["settings"]["loss_seeds"])}
-        return cls(
-            **{
-                **data,
-                "model": Model.from_data(data["model"]),
-                "settings": StepSettings(**settings),
-                "arms": tuple(map(Arm.from_json, data["arms"])),
-            }
-        )
+        settings = TypeAdapter(StepSettings).validate_python(data["settings"])
+        arms = TypeAdapter(tuple[Arm, ...]).validate_python(data["arms"])
+        return cls(**{**data, "model": Model.from_data(data["model"]), "settings": settings, "arms": arms})
 
 
 def _plain(value: Any) -> Any:
@@ -146,16 +128,6 @@ class RankRecord:
     validation_loss: float | None = None
     inspection: Inspection | None = None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "RankRecord":
-        """Return the record from the plain data of `asdict`."""
-        typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
-        if (inspected := data["inspection"]) is not None:
-            calls = tuple((site, count) for site, count in inspected["calls"])
-            programs = tuple((site, digest) for site, digest in inspected["programs"])
-            typed["inspection"] = Inspection(**{**inspected, "calls": calls, "programs": programs})
-        return cls(**{**typed, "purpose": Purpose(data["purpose"])})
-
 
 def write_records(folder: Path, rank: int, records: Sequence[RankRecord]) -> None:
     """Write the records of a rank."""
@@ -165,4 +137,5 @@ def write_records(folder: Path, rank: int, records: Sequence[RankRecord]) -> Non
 def read_records(folder: Path, ranks: int) -> list[list[RankRecord]]:
     """Read the records, [rank][entry], with the same arms and purposes on every rank."""
     texts = [(folder / f"rank-{rank}.json").read_text() for rank in range(ranks)]
-    return [[RankRecord.from_json(one) for one in json.loads(text)] for text in texts]
+    form = TypeAdapter(list[RankRecord])
+    return [form.validate_python(json.loads(text)) for text in texts]

@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 from torch.autograd import Variable
+from torch.nn.functional import pad
 
 from overlayccl_core.program.nodes import Port
 
 Tensor = Any  # torch is not followed by the type checker
 Value = tuple[str, Port]  # (site, port): a port of the Problem at one site of the step
 Name = tuple[str | int, ...]
-After = Callable[[str], tuple[Name, ...]]
+After = Callable[[str | None], tuple[Name, ...]]
+Averaged = Sequence[tuple[str | None, int]]
+"""(parameter, or None if this rank has none; elements) of each averaged tensor."""
 Work = Callable[[Mapping[Value, Tensor]], Mapping[Value, Tensor]]
 
 
@@ -70,28 +73,37 @@ class Recorded:
         return gradients
 
 
-def averaging(parameters: Mapping[str, Tensor], names: Sequence[str], after: After) -> Iterator[StepSegment]:
+def averaging(parameters: Mapping[str, Tensor], averaged: Averaged, after: After) -> Iterator[StepSegment]:
     """Yield a segment for each gradient, of site `gradients`, and one that puts their means in the parameters.
 
-    names: of the averaged parameters. after: the last segments that add to a parameter's gradient.
+    A gradient smaller than its tensor is padded with zeros; a tensor without a parameter is all zeros.
+
+    Args:
+        after: Returns the last segments that add to a parameter's gradient (None: of a tensor without one).
     """
-    for i, name in enumerate(names):
+    for i, (name, size) in enumerate(averaged):
         given = ("gradients", ("gradient", i))
-        work = partial(_gradient, given, parameters, name)
+        work = partial(_gradient, given, parameters, name, size)
         yield StepSegment(name=("gradient", i), gives=(given,), after=after(name), work=work)
-    needs = tuple(("gradients", ("mean", i)) for i in range(len(names)))
-    yield StepSegment(name=("means",), needs=needs, work=partial(_take_means, parameters, names))
+    needs = tuple(("gradients", ("mean", i)) for i in range(len(averaged)))
+    yield StepSegment(name=("means",), needs=needs, work=partial(_take_means, parameters, averaged))
 
 
 def _gradient(
-    given: Value, parameters: Mapping[str, Tensor], name: str, _v: Mapping[Value, Tensor]
+    given: Value, parameters: Mapping[str, Tensor], name: str | None, size: int, _v: Mapping[Value, Tensor]
 ) -> dict[Value, Tensor]:
-    return {given: parameters[name].grad}
+    if name is None:
+        return {given: next(iter(parameters.values())).new_zeros(size)}
+    gradient = parameters[name].grad
+    missing = size - gradient.numel()
+    return {given: pad(gradient.flatten(), (0, missing)) if missing else gradient}
 
 
 def _take_means(
-    parameters: Mapping[str, Tensor], names: Sequence[str], v: Mapping[Value, Tensor]
+    parameters: Mapping[str, Tensor], averaged: Averaged, v: Mapping[Value, Tensor]
 ) -> dict[Value, Tensor]:
-    for i, name in enumerate(names):
-        parameters[name].grad = v["gradients", ("mean", i)].view_as(parameters[name])
+    for i, (name, _) in enumerate(averaged):
+        if name is not None:
+            parameter = parameters[name]
+            parameter.grad = v["gradients", ("mean", i)][: parameter.numel()].view_as(parameter)
     return {}

@@ -143,7 +143,9 @@ class ShardedStep:
         self.pieces = pieces
         self.batches = batches
         self.losses: dict[int, Tensor] = {}
-        self._replicated = [name for name in pieces.parameters if name not in pieces.units]
+        self._replicated = [
+            (name, x.numel()) for name, x in pieces.parameters.items() if name not in pieces.units
+        ]
         self._entered: dict[int, Recorded] = {}
         self._runs: dict[tuple[int, int], _Run] = {}
         self._cotangents: dict[int, Tensor] = {}

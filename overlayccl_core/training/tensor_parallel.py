@@ -14,14 +14,15 @@ from functools import partial
 from typing import Any, Protocol
 
 import torch
+from torch.nn import functional
 
-from overlayccl_core.training.deferred import deferring
 from overlayccl_core.training.pieces import Batch, Module
 from overlayccl_core.training.segments import StepSegment, Tensor, Value, backward, share_of_mean
 
 Values = Mapping[Value, Tensor]
 Outputs = tuple[Tensor, ...]
 Function = Callable[[Tensor], Tensor]
+Later = list[Callable[[], None]]  # each adds a deferred gradient to its weight
 
 
 class Sublayers(Protocol):
@@ -62,12 +63,42 @@ class _Added(torch.autograd.Function):  # type: ignore[misc]
         return gradient, None, *(gradient for _ in partials)
 
 
+class _Deferring(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, later: Later) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.weight, ctx.later = weight, later
+        return functional.linear(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        [x], weight = ctx.saved_tensors, ctx.weight
+        rows = gradient.flatten(0, -2)
+        ctx.later.append(partial(_add_gradient, weight, rows, x.flatten(0, -2)))
+        return torch.mm(rows, weight).view_as(x), None, None
+
+
+def deferring(later: Later, x: Tensor, weight: Tensor) -> Tensor:
+    """Return `functional.linear(x, weight)`, the weight's gradient deferred: [..., I], [O, I] -> [..., O].
+
+    It can be computed during a sum over ranks (Megatron-LM).
+    Its backward returns the gradient of x; a function appended to `later` adds the weight's to `weight.grad`.
+    """
+    return _Deferring.apply(x, weight, later)
+
+
+def _add_gradient(weight: Tensor, gradient: Tensor, x: Tensor) -> None:
+    with torch.no_grad():
+        of_weight = torch.mm(gradient.t(), x)
+    weight.grad = of_weight if weight.grad is None else weight.grad.add_(of_weight)
+
+
 class _Stretch:
     """The model from the entry of one sublayer to the entry of the next, under autograd on detached inputs."""
 
     def __init__(self, pieces: Sublayers, sublayer: int, x: Tensor, h: Tensor) -> None:
         self.x = x.detach().requires_grad_()
-        self.later: list[Callable[[], None]] = []  # gradients of weights, once the backward is over
+        self.later: Later = []  # gradients of weights, once the backward is over
         if pieces.leaves_work:
             pieces.read_by = partial(deferring, self.later)
         self.inputs = [h.detach().requires_grad_() for _ in range(pieces.parts)]
@@ -93,7 +124,7 @@ class _Stretch:
 class Summing(Module):
     """A rank's share of the model as one autograd graph; `connect` sets the sums over ranks."""
 
-    def connect(self, enter: Function, leave: Function, later: list[Callable[[], None]] | None) -> None:
+    def connect(self, enter: Function, leave: Function, later: Later | None) -> None:
         """Set the sums over ranks in front of a sublayer (enter) and behind it (leave).
 
         Args:
@@ -124,7 +155,7 @@ class TensorParallelStep:
         self._stretches: dict[tuple[int, int], _Stretch] = {}
         # residual stream and its norm in front of a sublayer
         self._entered: dict[tuple[int, int], Outputs] = {}
-        self._later: dict[tuple[int, int], list[Callable[[], None]]] = {}
+        self._later: dict[tuple[int, int], Later] = {}
         self._residual: dict[int, Tensor] = {}  # cotangent of the residual stream
 
     def segments(self) -> Iterator[StepSegment]:

@@ -11,10 +11,12 @@ from overlayccl_core.configuration import corpus, models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.training import launches
 from overlayccl_core.training.launches import Training, rows_of, train
 from overlayccl_core.training.plan import (
     Arm,
+    ArmSite,
     Inspection,
     RankRecord,
     StepSettings,
@@ -93,8 +95,13 @@ def test_what_ranks_write_is_what_is_read(tmp_path: Path) -> None:
     for rank in range(2):
         write_records(tmp_path, rank, [one])
     assert read_records(tmp_path, 2) == [[one], [one]]
-    plan().write(tmp_path / "work", {"modules/a.py": "x = 1\n"})
-    assert TrainingPlan.read(tmp_path / "work") == plan()
+    site = ArmSite(
+        site="exit", direction=Direction.BACKWARD, module="modules/a.py", case="tp_mlp/n2", deployed=False,
+        early=True, members=((0, 1),), shapes=((("total", 0, "1"), (1, 3)),),
+    )  # fmt: skip
+    planned = replace(plan(), arms=(replace(ARMS[0], sites=(site,), purposes=(Purpose.LOSS,)), ARMS[1]))
+    planned.write(tmp_path / "work", {"modules/a.py": "x = 1\n"})
+    assert TrainingPlan.read(tmp_path / "work") == planned
     assert (tmp_path / "work" / "modules" / "a.py").read_text() == "x = 1\n"
 
 

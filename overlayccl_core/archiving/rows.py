@@ -8,9 +8,9 @@ from typing import Any
 
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import SLOW, StepSettings
+from overlayccl_core.training.roster import Roster
 
 NEARLY_SLOW = 0.75 * SLOW  # ranks decided by their own clocks
 NAMED = 3  # rows named in a message
@@ -50,7 +50,7 @@ def _named(those: Iterable[tuple[Any, ...]]) -> str:
 
 
 def launches(
-    arms: Arms, rows: Sequence[Row], steps: StepSettings, launches: int, *, narrows: bool
+    arms: Roster, rows: Sequence[Row], steps: StepSettings, launches: int, *, narrows: bool
 ) -> Iterator[Odd]:
     """Check a model's rows: every arm in every launch, for every purpose, with an allowed number of steps.
 
@@ -112,7 +112,7 @@ def _counted(ran: Iterable[Row], steps: StepSettings) -> Iterator[Odd]:
                 yield Odd(message=f"{_label(row)}: fewer steps than others, which only the slow have")
 
 
-def stamped(arms: Arms, rows: Iterable[Row], stamps: Iterable[Row]) -> Iterator[Odd]:
+def stamped(arms: Roster, rows: Iterable[Row], stamps: Iterable[Row]) -> Iterator[Odd]:
     """Check that every site ran its expected Program, and that no other arms have stamps."""
     ran = {_arm(row) for row in rows if row["status"] == JobStatus.TRAINED}
     columns = (*dict.fromkeys(name for one in arms.begun for name in one), "library")

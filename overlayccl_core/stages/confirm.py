@@ -40,9 +40,9 @@ from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.timing.batch import Batch, check_values, time_programs
 from overlayccl_core.timing.partial import forget
-from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
+from overlayccl_core.training.roster import Roster
 
 Row = dict[str, Any]
 HEAD = ("case", "direction", "arm", "candidate")
@@ -291,10 +291,10 @@ def looked_at(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
 
 def arms_beside(
     deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, before: Trained
-) -> Arms:
+) -> Roster:
     """Return the deployed arm of a model, and the arms trained beside it."""
     rows = [row for decided in problems.values() for row in rows_of(decided)]
-    arms = Arms(model, deployment, backend_of(deployment), rows)
+    arms = Roster(model, deployment, backend_of(deployment), rows)
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
     wanted = beside(chosen, splits_of(model.name, before.steps, before.stamps))
     plainest_first = arms_of(problems_of(model, deployment.ranks))

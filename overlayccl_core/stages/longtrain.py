@@ -19,8 +19,8 @@ from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.timing.partial import forget
-from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.courses import UNTIMED, course_folder, train_courses
+from overlayccl_core.training.roster import Roster
 
 Row = dict[str, Any]
 LOSSES_ALONE = (Purpose.LOSS,)
@@ -77,13 +77,13 @@ def partial_rule(model: str) -> str:
 
 def _arms(
     deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, trained: Trained
-) -> Arms:
+) -> Roster:
     """Return the arms at the deployed M: the deployed files, and the arms that `confirm` times beside them.
 
     The arm they were chosen as is left out: it runs the same Programs. The developer's is always there.
     """
     rows = [row for decided in problems.values() for row in rows_of(decided)]
-    arms = Arms(model, deployment, backend_of(deployment), rows)
+    arms = Roster(model, deployment, backend_of(deployment), rows)
     splits = splits_of(model.name, trained.steps, trained.stamps)
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
     deployed = chosen_split(chosen, splits)

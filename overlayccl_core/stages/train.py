@@ -19,9 +19,9 @@ from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.timing.partial import forget
-from overlayccl_core.training.arms import Arms
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
+from overlayccl_core.training.roster import Roster
 
 NOT_COMPARED_BY_LOSS = frozenset(BASELINES) - {ArmName.DEVELOPER}
 NARROWS = True  # an arm slower beyond noise is in the first launches alone
@@ -63,10 +63,10 @@ def run(
     return {"steps": trained, "stamps": stamps}
 
 
-def arms_to_train(deployment: Deployment, model: Model, finalists: Mapping[str, pl.DataFrame]) -> Arms:
+def arms_to_train(deployment: Deployment, model: Model, finalists: Mapping[str, pl.DataFrame]) -> Roster:
     """Return all arms of a model to train, from the tables `finalists` of its Problems."""
     rows = [row for frame in finalists.values() for row in frame.iter_rows(named=True)]
-    arms = Arms(model, deployment, backend_of(deployment), rows)
+    arms = Roster(model, deployment, backend_of(deployment), rows)
     names = arms_of(problems_of(model, deployment.ranks))
     for microbatches in model.microbatches:
         losses = microbatches == model.loss_microbatches

@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Model)
 Batch = Any  # a batch or a microbatch: a tensor or another type, up to the model's pieces
 
 
-class Step(Protocol):
+class TrainingStep(Protocol):
     """One training step of a rank; it leaves gradients in the parameters."""
 
     losses: dict[int, Tensor]  # microbatch -> its mean loss on this rank; empty if other ranks compute it
@@ -95,7 +95,7 @@ class Pieces(ABC, Generic[M]):
         """
 
     @abstractmethod
-    def step(self, batches: Sequence[Batch], *, early: bool) -> Step:
+    def step(self, batches: Sequence[Batch], *, early: bool) -> TrainingStep:
         """Return forward and backward of the mean loss over microbatches and replicas.
 
         Args:

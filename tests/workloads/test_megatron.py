@@ -1,7 +1,6 @@
 """Real configurations of Llama: tensor, pipeline and data parallel at once, sized without ranks."""
 
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +9,6 @@ from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
-
-FOLDER = Path(__file__).parents[2] / models.FOLDER
-
-
-def load(name: str, **changes: Any) -> Model:
-    model = models.load(name, FOLDER)
-    return type(model).from_data({**model.model_dump(mode="json", exclude={"name"}), **changes}, name=name)
 
 
 def cluster(nodes: int) -> Deployment:
@@ -34,17 +26,14 @@ def parameters(model: Model) -> int:
     return sum(prod(shape) for _, shape in model.parameter_sizes())
 
 
-def test_the_smaller_llama_has_its_331_million_parameters() -> None:
-    assert parameters(load("llama-small")) == 331_368_448
-
-
-def test_llama_7b_has_8_billion_parameters_as_every_query_head_has_keys_of_its_own() -> None:
+def test_parameters_are_331_million_and_8_billion_as_every_query_head_has_keys_of_its_own() -> None:
     block = 4 * 4096**2 + 3 * 4096 * 14336 + 2 * 4096
-    assert parameters(load("llama-7b")) == 32 * block + 2 * 32256 * 4096 + 4096 == 8_049_135_616
+    assert parameters(models.load("llama-small")) == 331_368_448
+    assert parameters(models.load("llama-7b")) == 32 * block + 2 * 32256 * 4096 + 4096 == 8_049_135_616
 
 
 def test_a_replica_of_two_stages_is_a_node_and_its_sites_lie_where_they_should() -> None:
-    cases = cases_of_model(load("llama-7b"), cluster(7), 4)
+    cases = cases_of_model(models.load("llama-7b"), cluster(7), 4)
     ids = {site: case.id for site, case in cases.items() if not site.startswith("loss_")}
     assert ids == {
         "entry": "tp_mlp/n16x14-m4-l33-16MiB-entry-bf16",  # 32 of 16 blocks, one of the head
@@ -60,7 +49,7 @@ def test_a_replica_of_two_stages_is_a_node_and_its_sites_lie_where_they_should()
 @pytest.mark.parametrize("nodes", [1, 3, 5, 7])
 @pytest.mark.parametrize("name", ["llama-7b", "llama-small"])
 def test_they_fit_any_number_of_nodes_in_every_split(name: str, nodes: int) -> None:
-    model = load(name)
+    model = models.load(name)
     for microbatches in model.microbatches:
         cases = cases_of_model(model, cluster(nodes), microbatches)
         assert ("gradients" in cases) is (nodes > 1)  # one replica has nothing to average
@@ -68,7 +57,7 @@ def test_they_fit_any_number_of_nodes_in_every_split(name: str, nodes: int) -> N
 
 
 def test_a_rank_holds_its_share_and_replicas_average_what_the_larger_stage_has() -> None:
-    model: Any = load("llama-7b")
+    model: Any = models.load("llama-7b")
     blocks = 16 * ((4 * 4096**2 + 3 * 4096 * 14336) // 16 + 2 * 4096)
     first, last = map(sum, model.held())
     assert (first, last) == (blocks + 32256 * 4096, blocks + 4096 + 32256 * 4096 // 16)
@@ -81,7 +70,7 @@ def test_a_rank_holds_its_share_and_replicas_average_what_the_larger_stage_has()
 
 
 def test_flops_are_six_a_parameter_and_token_and_those_of_attention() -> None:
-    model = load("llama-7b")
+    model = models.load("llama-7b")
     tokens, matrices = 4 * 2048, 32 * (4 * 4096**2 + 3 * 4096 * 14336) + 32256 * 4096
     one_replica = 6 * tokens * matrices + 12 * tokens * 32 * 2048 * 4096
     for ranks in (32, 224):
@@ -99,11 +88,10 @@ def test_flops_are_six_a_parameter_and_token_and_those_of_attention() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(name: str, change: dict[str, Any], message: str) -> None:
+    model = models.load(name)
+    fields = {**model.model_dump(mode="json", exclude={"name"}), **change}
     with pytest.raises(ValueError, match=message) as error:
-        load(name, **change)
+        type(model).from_data(fields, name=name)
     assert "\n" not in str(error.value)
-
-
-def test_ranks_that_are_no_whole_replicas_are_refused() -> None:
     with pytest.raises(ValueError, match=r"stages .*48 and 32"):
-        load("llama-7b").check(48)
+        models.load("llama-7b").check(48)

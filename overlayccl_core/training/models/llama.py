@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from overlayccl_core.training import pieces, pipeline_parallel, sharded, tensor_parallel, text
 from overlayccl_core.training.data_parallel import DataParallelStep, Stage
-from overlayccl_core.training.pieces import Module, Step
+from overlayccl_core.training.pieces import Module, TrainingStep
 from overlayccl_core.training.segments import Tensor
 from overlayccl_core.workloads.llama import NORMS, STAGES, Block, Model, Parallelism
 
@@ -97,7 +97,7 @@ class Pieces(pieces.Pieces[Model]):
             text.batch(held_out, seed=0, step=k, replica=0, shape=shape) for k in range(VALIDATION_BATCHES)
         ]
 
-    def step(self, batches: Sequence[Tensor], *, early: bool) -> Step:
+    def step(self, batches: Sequence[Tensor], *, early: bool) -> TrainingStep:
         """Return a step cut at sums over ranks, gathers of blocks, transfers between stages, or gradients."""
         if self.model.parallelism is Parallelism.PIPELINE:
             return self._pipeline_step(batches)

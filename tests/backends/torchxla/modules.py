@@ -1,6 +1,6 @@
 """Modules for torch_xla, as tests emit them."""
 
-from functools import partial
+from functools import cache, partial
 
 from overlayccl_core import catalog, loader
 from overlayccl_core.emit import torch_dialect
@@ -20,6 +20,7 @@ def small_case(problem: str, ranks: int, *, uniform: bool = True) -> Case:
     return catalog.case(problem, entry, ranks=ranks, ranks_per_node=ranks // NODES[ranks], uniform=uniform)
 
 
+@cache
 def all_known_ways(case: Case, *, derived: bool = False) -> dict[str, Program]:
     """Those of both directions, by `direction name`. derived: also those that are made of other ways."""
     return {

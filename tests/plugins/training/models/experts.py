@@ -9,7 +9,7 @@ from overlayccl_core.workloads.experts import Model
 from torch.nn.functional import silu
 
 from overlayccl_core.training import pieces
-from overlayccl_core.training.pieces import Step
+from overlayccl_core.training.pieces import TrainingStep
 from overlayccl_core.training.segments import Recorded, StepSegment, Tensor, Value, share_of_mean
 
 Values = Mapping[Value, Tensor]
@@ -54,7 +54,7 @@ class Pieces(pieces.Pieces[Model]):
     def whole(self, batch: Tensor) -> Tensor:
         return self.loss(self.experts(self.enter(batch)), batch)
 
-    def step(self, batches: Sequence[Tensor], *, early: bool) -> Step:
+    def step(self, batches: Sequence[Tensor], *, early: bool) -> TrainingStep:
         return ExpertsStep(self, batches)
 
 

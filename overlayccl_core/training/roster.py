@@ -23,7 +23,7 @@ from overlayccl_core.training.plan import Arm, ArmSite, StepSettings
 Row = dict[str, Any]
 
 
-class Arms:
+class Roster:
     """Arms of a model, the sources of their modules, and the beginnings of their stamps.
 
     Args:

@@ -204,11 +204,11 @@ def _outcome(of: Worth) -> tuple[str, ...] | None:
 
 
 def _beside(of: Worth, other: SplitRow | None) -> str:
-    """A gain over a known way; none that reads as a find where what was chosen is such a way, too."""
+    """A gain over a known way; of another such way a ratio below 1 alone, as no other reads as its gain."""
     gain = of.gain_over(other)
     if gain is None or other is None:
         return NOTHING
-    return f"{KNOWN if of.known and of.instead is None else worded(gain)} ({other.name}, {other.figures})"
+    return f"{KNOWN if of.needs_no_search(other) else worded(gain)} ({other.name}, {other.figures})"
 
 
 def rightness(archive: Archive, _: str) -> Iterator[str]:

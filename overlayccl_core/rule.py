@@ -66,6 +66,7 @@ class Rule:
         of: Wildcards of its jobs, besides the deployment.
         target: The target asking for it.
         measures: It starts ranks, and has every node to itself.
+        packs: It packs the tree into one file beside it, so its target leaves no folder.
         shows: It only shows results: its seconds are no cost of a find (`report/payback.py`).
         budget: (the rule's settings, number of configured models) -> the budget of one job.
     """
@@ -74,6 +75,7 @@ class Rule:
     of: tuple[str, ...] = ()
     target: str = ALL
     measures: bool = False
+    packs: bool = False
     shows: bool = False
     plugins: tuple[PlugIns, ...] = ()
     budget: Callable[[Any, int], Budget] = field(default=lambda _settings, _models: Budget())
@@ -88,9 +90,9 @@ def rules(target: str | None = None) -> Mapping[str, Rule]:
 
 
 def targets() -> tuple[str, ...]:
-    """Return the targets besides `all` and `archive`: each leaves a folder of its name in a results tree."""
+    """Return the targets that leave a folder of their name in a results tree."""
     return tuple(
-        dict.fromkeys(rule.target for rule in rules().values() if rule.target not in (ALL, "archive"))
+        dict.fromkeys(rule.target for rule in rules().values() if rule.target != ALL and not rule.packs)
     )
 
 

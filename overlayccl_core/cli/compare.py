@@ -27,7 +27,7 @@ LEGEND = (
     "noise: in how many runs the model's first choice was slower than the fastest measured beyond noise. "
     "x developer: where the developer's calls are fastest; x best other: the best that needs no search at the same "
     "or less memory; x fastest: at any memory. How many times as fast, over all runs and then in each with its 95% "
-    "interval. no search needed: what was chosen is a known way, too."
+    "interval. no search needed: what was chosen is a known way, too, and measured no slower."
 )
 OF_TWO = (
     "Coefficients: with their 95% bootstrap intervals; *: the two do not overlap. Chosen: =: one Program."

@@ -85,9 +85,7 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
         placed = worth.replaced.get(worth.instead.microbatches) and not is_framework(worth.instead.arm)
         use = YES[Use.KNOWN] if placed else f"NO: {use_text(worth.instead.arm)}"
         return use, *figures, NOTHING, PLACED if placed else NOTHING
-    over_known = worth.gain_over(worth.rival)
-    none_faster = over_known is None or over_known.value >= 1
-    over = KNOWN if worth.known and none_faster else times(over_known)
+    over = KNOWN if worth.needs_no_search(worth.rival) else times(worth.gain_over(worth.rival))
     return (
         YES[Use.KNOWN if worth.known else Use.FOUND],
         *figures,

@@ -2,4 +2,4 @@
 
 from overlayccl_core.rule import Rule
 
-RULE = Rule(place=18, target="archive")
+RULE = Rule(place=18, target="archive", packs=True)

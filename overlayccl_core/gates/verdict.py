@@ -3,26 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from overlayccl_core.measuring.outcomes import Gate as Gate
+from overlayccl_core.measuring.outcomes import Outcome as Outcome
+
 EvidenceValue = int | float | str
-
-
-class Gate(StrEnum):
-    """The gates, in the order in which a Program passes them."""
-
-    LEGALITY = "legality"
-    EQUIVALENCE = "equivalence"
-    BENCH = "bench"
-    TRAINING = "training"
-    CHOICE = "choice"
-
-
-class Outcome(StrEnum):
-    """pass; fail: shown to be wrong; unproven: not shown to be right; not_applicable: no question here."""
-
-    PASS = "pass"
-    FAIL = "fail"
-    UNPROVEN = "unproven"
-    NOT_APPLICABLE = "not_applicable"
 
 
 class Reason(StrEnum):

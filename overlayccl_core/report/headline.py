@@ -94,7 +94,7 @@ def _tone(worth: Worth) -> str:
     if worth.deployed is None or worth.instead or worth.disturbed or worth.quicker:
         return "warning"
     gain = worth.gain_over(worth.rival)
-    if worth.known or (gain and gain.word == "not slower"):
+    if worth.needs_no_search(worth.rival) or (gain and gain.word == "not slower"):
         return "plain"
     return "good" if gain and gain.beyond_noise else "warning"
 
@@ -104,7 +104,7 @@ def _card(worth: Worth) -> Card:
     gain = worth.gain_over(rival)
     if worth.instead is not None:
         head, unit = worth.use, f"at M = {worth.instead.microbatches}, in place of what was chosen"
-    elif worth.known:
+    elif worth.needs_no_search(rival):
         other = [f"{first_up(worth.best)}: {rival.name} ({rival.figures})."] if rival else []
         head, unit = KNOWN, " ".join([*added_nothing(worth), *other])
     elif rival is None or gain is None:

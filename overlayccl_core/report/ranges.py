@@ -52,7 +52,7 @@ class Gain:
     run: Tree
     over_best: Ratio | None  # over `best_other`, the best that needs no search at the same or less memory
     best_other: str | None
-    known: bool  # whether the choice itself needs no search
+    known: bool  # a known way stands that measured no slower: no ratio is told
     use: str  # action in place of the choice
     over_developer: Ratio | None = None
     over_fastest: Ratio | None = None  # over the fastest that needs no search at any memory
@@ -119,7 +119,7 @@ def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
                 over_best=worth.gain_over(worth.rival),
                 over_fastest=worth.gain_over(worth.fastest),
                 best_other=worth.rival.name if worth.rival else None,
-                known=worth.known,
+                known=worth.needs_no_search(worth.rival),
                 use=worth.use,
             )
             found.setdefault(worth.model, []).append(gain)

@@ -28,7 +28,8 @@ def warnings(worth: Worth) -> list[str]:
 
 def cautions(worth: Worth) -> list[str]:
     """Return the warnings, without the one on a known way if the figure says so."""
-    return [*_of_deployed(worth), *(added_nothing(worth) if worth.instead else ()), *_of_others(worth)]
+    said = worth.needs_no_search(worth.rival)
+    return [*_of_deployed(worth), *(() if said else added_nothing(worth)), *_of_others(worth)]
 
 
 def added_nothing(worth: Worth) -> Iterator[str]:
@@ -119,14 +120,15 @@ def case_warnings(row: Row) -> Iterator[str]:
         )
     elif row["measured_us"] is None:
         yield f"{place_of(row)}: what is deployed was not timed again, so no gain is told."
-    elif gain is not None and gain.word == "undecided":
+    elif gain is not None and gain.word == "undecided" and not case_known(row):
         other = f"{arm_label(row['best_other'])}, which needs no search"
         yield f"{place_of(row)}: it is undecided whether what is deployed is faster than {other}: {times(gain)}."
 
 
 def case_known(row: Row) -> bool:
-    """Tell whether a row of `deployed` is a known way timed alone: then no gain is this project's."""
-    return row["use"] == Use.KNOWN and row["instead"] is None and row["measured_us"] is not None
+    """Tell whether a row of `deployed` is a known way, timed alone, that measured no slower than the best other."""
+    stands = row["use"] == Use.KNOWN and row["instead"] is None and row["measured_us"] is not None
+    return stands and (row["gain"] is None or row["gain"] >= 1)
 
 
 def _instead(worth: Worth) -> Iterator[str]:
@@ -165,7 +167,9 @@ def _elsewhere(worth: Worth) -> Iterator[str]:
 def _undecided(worth: Worth) -> Iterator[str]:
     rival = worth.rival
     gain = worth.gain_over(rival)
-    if rival is not None and gain is not None and gain.word == "undecided":
+    if rival is None or gain is None or worth.needs_no_search(rival):
+        return
+    if gain.word == "undecided":
         yield (
             f"It is undecided whether what is deployed is faster than {rival.name}, which needs no search: "
             f"{times(gain)}."
@@ -192,7 +196,7 @@ def _over_rival(worth: Worth) -> str:
     rival = worth.rival
     if rival is None or not (gain := worth.gain_over(rival)):
         return f"There is no rival: nothing beside it is {worth.best}."
-    if worth.known and worth.instead is None:
+    if worth.needs_no_search(rival):
         return f"{first_up(KNOWN)}: {CHOSEN}. {first_up(worth.best)}: {rival.name} ({rival.figures})."
     return f"Over {worth.best}, {rival.name} ({rival.figures}): {worded(gain)}."
 
@@ -204,7 +208,7 @@ def _over_fastest(worth: Worth) -> Iterator[str]:
         return
     if fastest is worth.rival:
         yield f"{first_up(fastest.name)} is {worth.best_of_all}, too."
-    elif worth.known and worth.instead is None:
+    elif worth.needs_no_search(fastest):
         yield f"{first_up(worth.best_of_all)}: {fastest.name} ({fastest.figures})."
     else:
         yield f"Over {worth.best_of_all}, {fastest.name} ({fastest.figures}): {worded(gain)}."

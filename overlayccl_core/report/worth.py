@@ -92,6 +92,11 @@ class Worth:
         """Whether the choice needs no search: a gain over another known way is then not this project's."""
         return self.deployed is not None and not self.deployed.needs_search
 
+    def needs_no_search(self, other: SplitRow | None) -> bool:
+        """Whether a known way stands that measured no slower than another: these words then replace their ratio."""
+        gain = self.gain_over(other)
+        return self.known and self.instead is None and (gain is None or gain.value >= 1)
+
     @property
     def use(self) -> str:
         """The action in place of the choice: `keep torch DDP (25 MiB)`; empty: the choice stands."""

@@ -6,7 +6,7 @@ from overlayccl_core.tables.table import Table, flag, integer, number, text
 CALLS = Table(
     name="calls",
     row="one question to a language model, also with a recorded answer or without an answer",
-    folder="problems/<problem>/search/<search>/",
+    folder="[ablations/]problems/<problem>/search/<search>/",
     rule="search",
     version=1,
     minimum_rows=0,

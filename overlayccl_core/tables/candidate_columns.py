@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.tables.table import Column, number, text
 
 FOUND = "found-"  # prefix of a Program's name if no known way is equal or equivalent
-OUTCOMES = ("pass", "fail", "unproven", "not_applicable")
 
 PROBLEM = text("problem", doc="a file in problems/")
 CASE = text("case", doc="readable id")
@@ -26,7 +26,7 @@ NUMERICS_OR_NULL = replace(NUMERICS, nullable=True, doc=f"{NUMERICS.doc}; null: 
 VALUE_DIGEST = text("value_digest", doc="of the computed values, in any order of calls")
 PROGRAM_JSON = text("program_json", doc="the Program")
 VERDICT_COLUMNS = (
-    text("outcome", values=OUTCOMES, doc="what the gate said"),
+    text("outcome", values=tuple(Outcome), doc="what the gate said"),
     text("reason", doc="a code; ok when passed"),
     text("message", doc="one sentence for people"),
 )

@@ -4,6 +4,7 @@
 reasons stand in `verdicts`, under the gate `choice`.
 """
 
+from overlayccl_core.measuring.outcomes import Gate
 from overlayccl_core.tables.candidate_columns import (
     CANDIDATE_KEY,
     CHOSEN_AS,
@@ -42,7 +43,7 @@ VERDICTS = Table(
         *CANDIDATE_KEY,
         text("arm", nullable=True, doc="null: it was no arm, or is judged as no arm"),
         text("model", nullable=True, doc="`nano m8`; null: judged in no model"),
-        text("gate", values=("legality", "equivalence", "bench", "training", "choice"), doc="who judged"),
+        text("gate", values=tuple(Gate), doc="who judged"),
         *VERDICT_COLUMNS,
         text("evidence", doc="JSON"),
     ),

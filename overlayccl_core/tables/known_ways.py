@@ -2,7 +2,8 @@
 
 from enum import StrEnum
 
-from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, NUMERICS_OR_NULL, OUTCOMES
+from overlayccl_core.measuring.outcomes import Outcome
+from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, NUMERICS_OR_NULL
 from overlayccl_core.tables.table import Table, integer, text
 
 
@@ -34,8 +35,8 @@ KNOWN_WAYS = Table(
         integer("wire_bytes", nullable=True, doc="sent by one rank"),
         integer("peak_bytes", nullable=True, doc="live at once on a rank"),
         NUMERICS_OR_NULL,
-        text("legality", values=OUTCOMES, doc="the deployment can call it and holds it"),
-        text("equivalence", nullable=True, values=OUTCOMES, doc="of the proof; null: not asked"),
+        text("legality", values=tuple(Outcome), doc="the deployment can call it and holds it"),
+        text("equivalence", nullable=True, values=tuple(Outcome), doc="of the proof; null: not asked"),
         text("reason", doc="code of the first verdict that is no pass; ok"),
         text("message", doc="one sentence for people"),
     ),

@@ -48,12 +48,12 @@ TABLES = (
 
 
 def _place(table: Table) -> str:
-    """Return a pattern of a table's path in a tree; PLACES adds the folder of compared searches."""
+    """Return a pattern of a table's path in a tree."""
     folder = table.folder.replace("[", "(?:").replace("]", ")?")
     return re.sub(r"<\w+>", "[^/.]+", folder) + table.name
 
 
-PLACES = re.compile(rf"(?:ablations/)?(?:{'|'.join(map(_place, TABLES))})\.parquet")
+PLACES = re.compile(rf"(?:{'|'.join(map(_place, TABLES))})\.parquet")
 
 SAME_AS = {
     one.name: of for of in (STEPS, STAMPS) for one in TABLES if one != of and one.columns == of.columns

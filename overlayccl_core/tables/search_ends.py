@@ -7,7 +7,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 SEARCH_ENDS = Table(
     name="search_ends",
     row="one Case and direction",
-    folder="problems/<problem>/search/<search>/",
+    folder="[ablations/]problems/<problem>/search/<search>/",
     rule="search",
     version=3,
     columns=(

@@ -6,7 +6,7 @@ from overlayccl_core.tables.table import Table, integer, number, text
 SKETCHES = Table(
     name="sketches",
     row="one proposal",
-    folder="problems/<problem>/search/<search>/",
+    folder="[ablations/]problems/<problem>/search/<search>/",
     rule="search",
     version=5,
     minimum_rows=0,

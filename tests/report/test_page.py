@@ -8,9 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from overlayccl_core.cli import verdicts
 from overlayccl_core.report import costs, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report import deployed as deployed_part
-from overlayccl_core.report.blocks import Block, Cards, Table, Text
+from overlayccl_core.report.blocks import TIMES, Block, Cards, Table, Text
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -55,7 +56,7 @@ def test_a_card_says_first_what_has_to_be_read_first_then_the_gain_over_the_riva
     (card,) = headline.cards_of(Tree(path=whole)).cards
     assert card.title == "nano" and card.tone == "good"
     assert "splitting the batch wins" in card.lead and "(M = 1)" in card.lead
-    assert card.figure == "1.08\N{MULTIPLICATION SIGN}"
+    assert card.figure == f"1.08{TIMES}"
     unit = ("same or less memory", "best known way at M = 1", "(1.05..1.11), faster")
     assert all(part in card.unit for part in unit)
     assert all(part in card.lines[0] for part in ("(M = 1)", "all_to_all_of_copies"))
@@ -69,11 +70,26 @@ def test_where_torch_is_faster_the_card_leads_with_that(faster_ddp: Tree) -> Non
     assert "search added nothing" in card.lead and "chosen is hand bundled" in card.lead
 
 
-def test_between_known_ways_the_card_has_words_in_place_of_a_number() -> None:
+@pytest.mark.parametrize(
+    ("ratio", "figure", "lead", "tone"),
+    [
+        ((1.4, 1.2, 1.6), "no search needed", "", "plain"),
+        ((1.05, 0.8, 1.3), "no search needed", "", "plain"),
+        ((0.9, 0.69, 1.17), f"0.90{TIMES}", "It is undecided", "warning"),
+        ((0.98, 0.96, 1.01), f"0.98{TIMES}", "The search added nothing", "plain"),
+    ],
+)
+def test_between_known_ways_a_card_has_a_number_where_the_rival_measured_faster(
+    ratio: tuple[float, ...], figure: str, lead: str, tone: str
+) -> None:
+    """Its headline is what its first sentence and the table at the end of a run say."""
     mine = deployed(ran_as="hand_bundled", needs_search=False)
-    card = headline._card(worth(mine, rival(1, "developer", 1.4, 1.2, 1.6), chosen="hand_bundled"))
-    assert card.figure == "no search needed" and "1.40" not in card.unit and card.lead == ""
-    assert "search added nothing" in card.unit and "chosen is hand bundled" in card.unit
+    told = worth(mine, rival(2, "developer", *ratio), chosen="hand_bundled")
+    card = headline._card(told)
+    assert card.figure == figure and card.lead.startswith(lead) and card.tone == tone
+    assert bool(card.lead) is bool(lead) and "search added nothing" in card.lead + card.unit
+    last = verdicts._verdict(told)[-1]
+    assert last.split()[0] == figure.removesuffix(TIMES).split()[0]
 
 
 def test_a_gain_beyond_noise_over_the_rival_is_good_news_and_nothing_less_is() -> None:

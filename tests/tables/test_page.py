@@ -31,7 +31,7 @@ def test_a_schema_says_what_a_row_and_every_column_is_and_which_rule_writes_it(t
     assert table.row
     assert [column.name for column in table.columns if not column.doc] == []
     written = {file for rule in table.rule.split(", ") for file in outputs_of_rules()[rule]}
-    path = re.sub(r"<(\w+)>", r"{\1}", table.folder.strip("[]")) + f"{table.name}.parquet"
+    path = re.sub(r"\[.*?\]", "", re.sub(r"<(\w+)>", r"{\1}", table.folder)) + f"{table.name}.parquet"
     assert f"results/{{deployment}}/{path}" in written
 
 

@@ -118,7 +118,7 @@ def _script(folder: Path, deployed: pl.DataFrame) -> Iterator[str]:
         file = folder / FOLDER / f"{row['problem']}.py"
         if row["in_file"] is not None and file.exists():
             yield f"In your script, after init_process_group:   cp {file} ."
-            yield f'  import {row["problem"]}; leave = {row["problem"]}.connect("{row["case"]}")'
+            yield f'  import {row["problem"]}; sums = {row["problem"]}.connect("{row["case"]}")'
             yield "  OVERLAYCCL_PLAIN=1 runs the plain calls in place of the chosen ones. More: docs/deploying.md"
             return
     yield "deploy/ has no file: keep torch's own calls."

@@ -17,8 +17,8 @@ from overlayccl_core.cli import verify
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.fidelity import FIDELITY
+from tests.report.fixture_rows import changed
 from tests.report.fixture_tree import write_tree
-from tests.report.test_ranges import changed
 from tests.report.test_worth import deployed, instead, rival, worth
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """Rows of any table from the few values that matter, and a table with its sidecar."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -11,6 +11,7 @@ import polars as pl
 from overlayccl_core.configuration.settings import Settings, read
 from overlayccl_core.tables.sidecar import write_sidecar
 from overlayccl_core.tables.table import Table, write
+from overlayccl_core.tables.table import read as read_table
 
 Row = dict[str, Any]
 REPOSITORY = Path(__file__).parents[2]
@@ -52,3 +53,9 @@ def put(table: Table, rows: Sequence[Row], path: Path, settings: str = "{}") -> 
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     command = ("made", "up", "--settings", settings)
     write_sidecar(path, inputs=(), command=command, started=now, ended=now)
+
+
+def changed(tree: Path, table: Table, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    """Change the rows of a table, by its path without the suffix."""
+    path = tree / f"{name}.parquet"
+    put(table, change(read_table(table, path)).to_dicts(), path)

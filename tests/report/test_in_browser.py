@@ -52,7 +52,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser(report: Path) -> Iterator[Browser]:
+def browser() -> Iterator[Browser]:
     with chromium() as opened:
         yield opened
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.cli import verdicts
+from overlayccl_core.digest import ROOT, closure
 from overlayccl_core.report import costs, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report import deployed as deployed_part
 from overlayccl_core.report.blocks import TIMES, Block, Cards, Table, Text
@@ -221,13 +222,19 @@ def test_regret_and_fidelity_stand_beside_the_repeat_error(whole: Path) -> None:
         assert part in said
 
 
-def test_the_page_is_whole_in_itself_and_the_same_every_time(run: Path) -> None:
+def test_the_page_is_whole_in_itself_and_the_same_whenever_it_is_drawn(run: Path) -> None:
+    """The times of the rules that only show are not on it: one may run beside the page's own."""
     shutil.rmtree(run / "train")
     shutil.rmtree(run / "problems")
     text = page(trees_of([run]))
+    for rule in ("report", "summary"):
+        (run / f"logs/{rule}.tsv").write_text("s\n12.25\n")
     assert text == page(trees_of([run]))
-    addresses = ("http://www.w3.org/",)  # names of namespaces: nothing is fetched from them
-    rest = text
-    for address in addresses:
-        rest = rest.replace(address, "")
+    assert 'href="theta.parquet"' in text
+    rest = text.replace("http://www.w3.org/", "")  # names of namespaces: nothing is fetched from them
     assert "http:" not in rest and "https:" not in rest and "<script" not in rest
+
+
+def test_the_pages_template_and_style_are_code_of_the_rule() -> None:
+    names = {path.relative_to(ROOT).name for path in closure("report")}
+    assert {"page.html.jinja", "style.css", "page.py"} <= names

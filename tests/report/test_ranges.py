@@ -1,7 +1,6 @@
 """Several runs side by side: the least and the largest of their figures, and the state of the machine in each."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -13,15 +12,10 @@ from overlayccl_core.report.tree import trees_of
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
-from overlayccl_core.tables.table import Table, read
-from tests.report.fixture_rows import put
+from overlayccl_core.tables.table import read
+from tests.report.fixture_rows import changed
 
 CASE = "problems/tp_mlp/fidelity"
-
-
-def changed(tree: Path, table: Table, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-    path = tree / f"{name}.parquet"
-    put(table, change(read(table, path)).to_dicts(), path)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,6 @@
 """Why the searches ended, as the report tells it: from the table, never from a log."""
 
-import shutil
 from pathlib import Path
-
-import pytest
 
 from overlayccl_core.report import rejected
 from overlayccl_core.report.blocks import Table, Text
@@ -12,12 +9,6 @@ from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from tests.report.fixture_rows import put, row
 
 ENDS = "problems/tp_mlp/search/offline/search_ends.parquet"
-
-
-@pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    """A copy whose searches end in other ways."""
-    return Path(shutil.copytree(whole, tmp_path / "local"))
 
 
 def told(tree: Path, *whys: str) -> tuple[Text, Table]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,12 +28,6 @@ from tests.report.fixture_tree import write_tree
 from tests.report.test_worth import beside, deployed, rival, worth
 
 COST = Cost(jobs=(Phase(name="probe", seconds=30.0), Phase(name="fit", seconds=6.0)), nodes=3, unknown=())
-
-
-@pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    """A copy to take something from."""
-    return Path(shutil.copytree(whole, tmp_path / "local"))
 
 
 def table(blocks: Sequence[Block], title: str) -> dict[str, tuple[str, ...]]:

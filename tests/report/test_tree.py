@@ -71,19 +71,7 @@ def test_a_summary_tells_of_which_tables_it_is(whole: Path, tmp_path: Path) -> N
     assert tree.deployed is not None and tree.table(PROBES, "probes") is not None
 
 
-@pytest.mark.parametrize("rule", ["report", "summary"])  # summary: it may run beside the page's rule
-def test_the_time_of_what_only_shows_is_not_on_the_page(whole: Path, tmp_path: Path, rule: str) -> None:
-    folder = Path(shutil.copytree(whole, tmp_path / "local"))
-    (folder / "logs").mkdir(exist_ok=True)
-    (folder / "logs" / "fit.tsv").write_text("s\n1.5\n")
-    own = folder / "logs" / f"{rule}.tsv"
-    own.unlink(missing_ok=True)
-    before = page((Tree(path=folder),))
-    own.write_text("s\n12.25\n")
-    assert page((Tree(path=folder),)) == before
-
-
-FILES = re.compile(r'<a href="([^"#]+)">')
+FILES = re.compile(r'<a href="local/([^"#]+)">')  # of a page beside the run's folder
 
 
 @pytest.fixture(scope="module")
@@ -165,20 +153,18 @@ def test_what_is_of_one_problem_is_not_of_the_others_files() -> None:
     assert of([theta], [block]) == [block]  # it has some
 
 
-def test_the_page_links_the_files_of_each_block(whole: Path, tmp_path: Path) -> None:
-    html = page((Tree(path=whole),))
+def test_the_page_links_the_files_of_each_block(whole: Path) -> None:
+    html = page((Tree(path=whole),), whole.parent)
     top, _, rest = html.partition("<section")
-    assert set(FILES.findall(top)) >= {"splits.parquet", "deployed.parquet", "probes.parquet"}
     sections = re.findall(r'<section id="local-(\w+)">(.*?)</section>', "<section" + rest, flags=re.S)
-    linked = {name: set(FILES.findall(text)) for name, text in sections}
+    linked = {name: set(FILES.findall(text)) for name, text in (*sections, ("top", top))}
+    assert linked["top"] >= {"splits.parquet", "deployed.parquet", "probes.parquet"}
     assert linked["deployed"] >= {"problems/tp_mlp/choice.parquet", "deploy/tp_mlp.py"}
     assert linked["cost"] >= {"logs/bench-tp_mlp.tsv", "logs/train-nano.tsv"}
     assert linked["conditions"] >= {"probes.sidecar.json"}
     assert all((whole / file).is_file() for files in linked.values() for file in files)
     assert "written by the rule <code>choose</code>" in dict(sections)["deployed"]
-    beside = page((Tree(path=whole),), tmp_path)
-    (there,) = set(re.findall(r'<a href="([^"#]+/theta\.parquet)">', beside))
-    assert (tmp_path / there).resolve() == (whole / "theta.parquet").resolve()
+    assert "sketched" not in linked  # a part without blocks
 
 
 def test_what_was_made_of_tables_once_is_of_them_whoever_asks_again(whole: Path) -> None:

@@ -28,5 +28,7 @@ for step in range(10):
     loss.backward()
     optimizer.step()
     if dist.get_rank() == 0:
-        print(f"step {step}: loss {loss.item():.4f}, sums {sums.stamp()['calls']} {entry_sums.stamp()['calls']}")
+        print(
+            f"step {step}: loss {loss.item():.4f}, sums {sums.stamp()['calls']} {entry_sums.stamp()['calls']}"
+        )
 dist.destroy_process_group()

@@ -5,7 +5,6 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
 
 from rich.ansi import AnsiDecoder
 from rich.console import Console, RenderableType
@@ -15,22 +14,6 @@ from rich.text import Text
 EVERY_S = 30.0
 A_SECOND = 2
 ERROR_FD, OUT_FD = 2, 1
-
-
-class Screen(Protocol):
-    """Screen of the handler."""
-
-    def begin(self) -> None:
-        """Begin with the first job."""
-
-    def write(self, text: str) -> None:
-        """Write lines to stay."""
-
-    def note(self, text: str) -> None:
-        """Write lines to stay, unless a display already shows the running jobs."""
-
-    def end(self) -> None:
-        """End: nothing runs any more."""
 
 
 class Lines:
@@ -48,11 +31,11 @@ class Lines:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Print at once."""
+        """Print lines to stay."""
         print(text, file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
-        """Print with the time of day."""
+        """Print lines with the time of day."""
         self.write(f"[{datetime.now():%H:%M:%S}] {text}")
 
     def end(self) -> None:
@@ -141,3 +124,6 @@ class Terminal:
     def _flush(self) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+
+
+Screen = Lines | Terminal

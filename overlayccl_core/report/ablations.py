@@ -6,13 +6,13 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from overlayccl_core.asking.conversation import MadeBy
 from overlayccl_core.evidence.ablations import mean_curves
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio, over_seeds
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
-    Cards,
     Figure,
     Section,
     Table,
@@ -21,6 +21,7 @@ from overlayccl_core.report.blocks import (
     count,
     of,
     percent,
+    scripted,
     table_of,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
@@ -28,8 +29,6 @@ from overlayccl_core.report.rendering import Part, rendered
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 
 LEAD = "Searches side by side: what they found, by the cost model's prices, after how many evaluations."
-SCRIPTED = "scripted"
-ANSWERED_BY_MODEL = "model"
 _INKS = (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.SKY, Ink.YELLOW, Ink.GREY)
 _DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])  # the first 28 searches differ in colour or dash
 _TICKS = (1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 7)
@@ -43,23 +42,18 @@ def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
         arms: Table `ablations`.
         name: Name of the run.
     """
-    problems = curves["problem"].unique().sort()
-    blocks = of(beside(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms))
-    section = Section(anchor="searches", title="Prices by evaluations", blocks=blocks)
-    part = Part(
-        name=name,
-        label=f"Run {name}",
-        about=f"problems {', '.join(problems)}.",
-        cards=Cards(cards=()),
-        notes=(),
-        sections=(section,),
+    section = Section(
+        anchor="searches",
+        title="Prices by evaluations",
+        blocks=of(beside(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms)),
     )
-    return rendered([part], LEAD)
+    about = f"problems {', '.join(curves['problem'].unique().sort())}."
+    return rendered([Part(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
 
 
 def label(arm: str, made_by: Sequence[str]) -> str:
     """Return a search's name for people: `enumerate (scripted)` if no model answered it."""
-    others = [who for who in made_by if who != ANSWERED_BY_MODEL]
+    others = [who for who in made_by if who != MadeBy.MODEL]
     return f"{arm} ({', '.join(others)})" if others else arm
 
 
@@ -68,14 +62,8 @@ def _blocks(curves: pl.DataFrame, arms: pl.DataFrame) -> list[Block]:
         arm: label(arm, sorted({who for row in here["made_by"] for who in row}))
         for (arm,), here in arms.group_by("arm", maintain_order=True)
     }
-    parts: list[Block] = [_reading(curves)]
-    if any(SCRIPTED in made_by for made_by in arms["made_by"]):
-        text = (
-            f"A search that is marked {SCRIPTED} was answered by a script or a person: nothing about models "
-            "follows from it."
-        )
-        parts.append(Text(text=text, tone="warning"))
-    return [*parts, _figure(curves, labels), _table(arms, labels)]
+    answered = (who for made_by in arms["made_by"] for who in made_by)
+    return [_reading(curves), *scripted(answered), _figure(curves, labels), _table(arms, labels)]
 
 
 def _reading(curves: pl.DataFrame) -> Text:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from overlayccl_core.asking.conversation import MadeBy
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.statistics import Ratio
@@ -111,6 +112,10 @@ INTERVALS = (
 )
 """Meaning of the brackets behind figures."""
 
+SCRIPTED = (
+    "What is marked scripted was answered by a script or a person: nothing about models follows from it."
+)
+
 Block = Text | Table | Cards | Figure
 
 
@@ -143,6 +148,11 @@ def only(folder: str, blocks: Iterable[Block]) -> list[Block]:
         return not source.file.startswith(siblings) or source.file.startswith(f"{folder}/")
 
     return [replace(block, sources=frozenset(filter(mine, block.sources))) for block in blocks]
+
+
+def scripted(made_by: Iterable[str | None]) -> list[Block]:
+    """Return a warning if anything but a model answered. made_by: sources of answers, as in table `calls`."""
+    return [Text(text=SCRIPTED, tone="warning")] if MadeBy.SCRIPTED in made_by else []
 
 
 def missing(what: str, how: str) -> Text:

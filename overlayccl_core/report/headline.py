@@ -27,19 +27,13 @@ from overlayccl_core.tables.deployed import Part
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
 FIRST = (
-    "A step trains on one batch, split into M microbatches (M = 1: whole). An arm is one way of communicating in "
-    "a step. The rival is the fastest arm that needs no search, at the same or less memory. A launch starts all "
+    "A step trains on one batch (forward, backward, optimizer; the slowest rank counts), split into M microbatches "
+    "(M = 1: whole); every arm, one way of communicating in a step, computes the same batch, so steps compare "
+    "across M. The rival is the fastest arm that needs no search, at any M, with no more memory than the chosen "
+    "one; where the chosen one is slower, the rival is deployed, or torch's own is to be kept. A launch starts all "
     "ranks anew; all figures here are of launches made after selection."
 )
 WORDS = (
-    ("step", "a whole training step (forward, backward, optimizer) on the slowest rank"),
-    ("M", "microbatches of a step; every arm computes the same batch, so steps compare across M"),
-    ("arm", "one way of communicating in a step"),
-    (
-        "rival",
-        "the fastest arm that needs no search, at any M, with no more memory than the chosen one; where the chosen "
-        "one is slower, the rival is deployed, or torch's own is to be kept",
-    ),
     (
         "timed after selection",
         "the file to deploy, step by step in turn with every arm that needs no search at its M, and with the "

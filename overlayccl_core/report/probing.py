@@ -6,11 +6,10 @@ import polars as pl
 
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.probes.asked.arms import Arm
-from overlayccl_core.report.ablations import SCRIPTED, label
+from overlayccl_core.report.ablations import label
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
-    Cards,
     Section,
     Table,
     Text,
@@ -18,6 +17,7 @@ from overlayccl_core.report.blocks import (
     count,
     of,
     percent,
+    scripted,
     table_of,
 )
 from overlayccl_core.report.rendering import Part, rendered
@@ -30,17 +30,11 @@ LEAD = (
 
 def page(rows: pl.DataFrame, name: str) -> str:
     """Return the HTML. rows: the table `probing`; name: of the run."""
-    blocks = of(beside(PROBING), _blocks(rows))
-    section = Section(anchor="probes", title="Cost models by their probes", blocks=blocks)
-    part = Part(
-        name=name,
-        label=f"Run {name}",
-        about=f"{rows['heldout'][0]} held-out Programs judge.",
-        cards=Cards(cards=()),
-        notes=(),
-        sections=(section,),
+    section = Section(
+        anchor="probes", title="Cost models by their probes", blocks=of(beside(PROBING), _blocks(rows))
     )
-    return rendered([part], LEAD)
+    about = f"{rows['heldout'][0]} held-out Programs judge."
+    return rendered([Part(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
 
 
 def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
@@ -56,11 +50,7 @@ def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
     )
     if rows["disturbed"].any():
         yield Text(text="Others used the machine while it was measured: run it again alone.", tone="warning")
-    if any(SCRIPTED in made_by for made_by in rows["made_by"]):
-        yield Text(
-            text=f"What is marked {SCRIPTED} was chosen by a script or a person: nothing about models follows.",
-            tone="warning",
-        )
+    yield from scripted(who for made_by in rows["made_by"] for who in made_by)
     yield _table(rows)
     for row in rows.filter(arm=Arm.AGENT.value).iter_rows(named=True):
         usd = "" if row["usd"] is None else f", {row['usd']:.2f} USD"

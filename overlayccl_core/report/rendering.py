@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
@@ -20,9 +20,9 @@ class Part:
     name: str
     label: str  # the run's name for people
     about: str  # origin of the figures
-    cards: Cards
-    notes: tuple[Block, ...]
     sections: tuple[Section, ...]
+    cards: Cards = field(default_factory=lambda: Cards(cards=()))
+    notes: tuple[Block, ...] = ()
     folder: str = "."  # the run's folder, relative to the page's: the beginning of links to files
 
 

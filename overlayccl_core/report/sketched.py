@@ -7,7 +7,18 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, count, duration, ms, of, table_of
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Table,
+    Text,
+    count,
+    duration,
+    ms,
+    of,
+    scripted,
+    table_of,
+)
 from overlayccl_core.report.rejected import OUTCOMES
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
@@ -23,9 +34,6 @@ READING = (
     "where a model was asked; at other Cases, and backward, the same are tried. Right: proven equal to the "
     "reference. Polished: what rules made of a sketch is cheaper, by its price, than the cheapest sketch."
 )
-SCRIPTED = (
-    "Some answers are of a script or a person (scripted): nothing about language models follows from them."
-)
 MOST_SKETCHES = 60
 LONGEST = 300  # characters of a rationale
 
@@ -40,8 +48,7 @@ def blocks(tree: Tree) -> list[Block]:
         return []
     sketched = sketches.filter(pl.col("origin") == "sketch")
     parts: list[Block] = [Text(text=READING)]
-    if (calls["made_by"] == "scripted").any():
-        parts += of(asked, [Text(text=SCRIPTED, tone="warning")])
+    parts += of(asked, scripted(calls["made_by"]))
     with tree.reading() as ends:
         totals = _totals(tree, calls, sketched)
     parts += [*of(asked | ends, [totals]), *_trials(tree)]

@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import update_wrapper
+from functools import wraps
 from pathlib import Path
-from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import polars as pl
 
@@ -49,27 +49,21 @@ class Phase:
         return self.name.partition("-")[0]
 
 
-class remembered(Generic[T]):  # noqa: N801  # stands where `cached_property` stands
-    """A cached_property of a tree: each access also counts as reading the tables behind the value."""
+def remembered(make: "Callable[[Tree], T]") -> "Callable[[Tree], T]":
+    """Decorate a property of a tree: it is made once, and each access counts as reading the tables behind it."""
 
-    def __init__(self, make: "Callable[[Tree], T]") -> None:
-        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
-
-    @overload
-    def __get__(self, tree: None, owner: object) -> Self: ...
-    @overload
-    def __get__(self, tree: "Tree", owner: object) -> T: ...
-    def __get__(self, tree: "Tree | None", owner: object) -> Self | T:
-        """Return the value, made once."""
-        if tree is None:
-            return self
-        if self._name not in tree.kept:
+    @wraps(make)
+    def value(tree: "Tree") -> T:
+        name = make.__name__
+        if name not in tree.kept:
             with tree.reading() as read:
-                value = self._make(tree)
-            tree.kept[self._name] = value, frozenset(read)
-        found, sources = tree.kept[self._name]
+                made = make(tree)
+            tree.kept[name] = made, frozenset(read)
+        found, sources = tree.kept[name]
         tree.has_read(sources)
         return cast(T, found)
+
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +99,13 @@ class Tree:
         """The folder's name."""
         return self.path.resolve().name
 
+    @property
     @remembered
     def problems(self) -> tuple[str, ...]:
         """The Problems with any table."""
         return self._folders(self.path / "problems")
 
+    @property
     @remembered
     def models(self) -> tuple[str, ...]:
         """The models with any table."""
@@ -174,22 +170,26 @@ class Tree:
             for search in self.searches(problem)
         )
 
+    @property
     @remembered
     def choice(self) -> pl.DataFrame | None:
         """The table `choice` of all Problems."""
         return self.of_problems(CHOICE)
 
+    @property
     @remembered
     def deployed(self) -> pl.DataFrame | None:
         """The deployed candidate and its gain at each Case and direction; None before the confirming launches."""
         return self.table(DEPLOYED, "deployed")
 
+    @property
     @remembered
     def worths(self) -> tuple[Worth, ...]:
         """The deployed arm of each model, and its gains."""
         splits = self.table(SPLITS, "splits")
         return worths_of(splits, self.deployed) if splits is not None and self.deployed is not None else ()
 
+    @property
     @remembered
     def runs(self) -> tuple[Run, ...]:
         """Training by model and count of microbatches, in the launches that the choice is based on."""
@@ -199,6 +199,7 @@ class Tree:
         )
         return tuple(run for steps in trained for run in runs_of(steps))
 
+    @property
     @remembered
     def phases(self) -> tuple[Phase, ...]:
         """The duration of every rule's last job, as measured by Snakemake, the longest first."""
@@ -254,11 +255,11 @@ def sourced(
     A nested `sourced` part keeps its own sources.
     """
 
+    @wraps(part)
     def told(tree: Tree, /, *rest: P.args, **named: P.kwargs) -> list[Block]:
         with tree.reading() as read:
             return [one for block in part(tree, *rest, **named) for one in of(read, [block])]
 
-    update_wrapper(told, part)
     return told
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.report import sketched
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text
+from overlayccl_core.report.blocks import NOTHING, SCRIPTED, Block, Table, Text
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -92,7 +92,7 @@ def test_what_nobody_counted_is_no_zero(run: Path) -> None:
     assert {row_[c] for c in ("tokens said", "answered", "USD", "asked for", "polished")} == {NOTHING}
     assert row_["who answered"] == "a program (scripted)"
     warnings = [b.text for b in blocks if isinstance(b, Text) and b.tone == "warning"]
-    assert warnings == [sketched.SCRIPTED]
+    assert warnings == [SCRIPTED]
     assert len([b for b in blocks if isinstance(b, Table)]) == 1  # no sketch came
 
 

@@ -42,8 +42,3 @@ def test_what_a_script_answered_says_so_in_the_figure_and_above_it() -> None:
 def test_a_label_tells_who_answered_unless_a_model_did() -> None:
     assert label("asks", []) == label("asks", ["model"]) == "asks"
     assert label("asks", ["command", "model"]) == "asks (command)"
-
-
-def test_names_are_escaped() -> None:
-    text = drawn(("asks@0", "<script>alert(1)</script>", 0.0))
-    assert "<script" not in text

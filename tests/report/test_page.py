@@ -184,18 +184,6 @@ def test_a_damaged_table_is_named_with_its_mend(run: Path) -> None:
         training.blocks(Tree(path=run))
 
 
-def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no run .*run snakemake"):
-        trees_of([tmp_path])
-    with pytest.raises(ValueError, match="there is no such folder"):
-        trees_of([tmp_path / "nowhere"])
-
-
-def test_a_run_is_given_once(run: Path) -> None:
-    with pytest.raises(ValueError, match="every run is given once"):
-        trees_of([run, run / ".." / "local"])
-
-
 def test_verdicts_searches_and_conditions_are_told(whole: Path) -> None:
     tree = Tree(path=whole)
     said = words(rejected.blocks(tree))

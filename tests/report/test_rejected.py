@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from overlayccl_core.report import rejected
 from overlayccl_core.report.blocks import Table, Text
 from overlayccl_core.report.tree import Tree
@@ -39,14 +41,13 @@ def test_what_a_guard_cut_is_a_warning_that_names_it_and_stands_first(run: Path)
     assert "guard `programs`" in table.rows[0][2]
 
 
-def test_a_proposer_that_failed_is_a_warning_and_stands_first(run: Path) -> None:
-    text, table = told(run, "no_new_elite", "proposer_failed")
-    assert "the proposer failed" in text.text and text.tone == "warning"
-    assert table.rows[0][2] == "its proposer failed"
-
-
-def test_a_search_without_a_right_strategy_is_a_warning_too(run: Path) -> None:
-    assert told(run, "no_base", "no_new_elite")[0].tone == "warning"
+@pytest.mark.parametrize(
+    ("why", "said"), [("proposer_failed", "the proposer failed"), ("no_base", "no right strategy")]
+)
+def test_a_search_that_could_not_go_on_is_a_warning_and_stands_first(run: Path, why: str, said: str) -> None:
+    text, table = told(run, "no_new_elite", why)
+    assert said in text.text and text.tone == "warning"
+    assert table.rows[0][2] == rejected.ENDS[why]
 
 
 def test_a_long_list_says_how_much_of_it_is_shown(run: Path) -> None:

@@ -18,10 +18,8 @@ from overlayccl_core.tables.probes import PROBES
 LEFT = "grad_ar"  # a Problem that another run left
 
 
-def test_what_is_not_declared_is_not_seen(whole: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(whole, tmp_path / "local"))
-    shutil.copytree(folder / "problems/tp_mlp", folder / "problems" / LEFT)
-    (folder / "logs").mkdir(exist_ok=True)
+def test_what_is_not_declared_is_not_seen(run: Path) -> None:
+    shutil.copytree(run / "problems/tp_mlp", run / "problems" / LEFT)
     for job in (
         "fit",
         "bench-tp_mlp",
@@ -30,11 +28,11 @@ def test_what_is_not_declared_is_not_seen(whole: Path, tmp_path: Path) -> None:
         "search-tp_mlp-other",
         "train-gone",
     ):
-        (folder / "logs" / f"{job}.tsv").write_text("s\n1.5\n")
-    everything = Tree(path=folder)
+        (run / "logs" / f"{job}.tsv").write_text("s\n1.5\n")
+    everything = Tree(path=run)
     assert LEFT in everything.problems
-    files = frozenset(path for path in folder.rglob("*") if LEFT not in path.as_posix())
-    some = Tree(path=folder, files=files)
+    files = frozenset(path for path in run.rglob("*") if LEFT not in path.as_posix())
+    some = Tree(path=run, files=files)
     assert set(some.problems) == set(everything.problems) - {LEFT}
     assert some.models == everything.models
     jobs, of_all = ({phase.name for phase in one.phases} for one in (some, everything))
@@ -44,29 +42,26 @@ def test_what_is_not_declared_is_not_seen(whole: Path, tmp_path: Path) -> None:
     assert 2 * some.choice.height == everything.choice.height
 
 
-def test_answers_alone_are_of_no_search_that_ran(whole: Path, tmp_path: Path) -> None:
+def test_answers_alone_are_of_no_search_that_ran(run: Path) -> None:
     """As `overlayccl ask` leaves them: no search of that name owes a duration, and break-evens stay."""
-    folder = Path(shutil.copytree(whole, tmp_path / "local"))
-    (folder / "logs").mkdir(exist_ok=True)
-    (folder / "logs" / "fit.tsv").write_text("s\n1.5\n")
-    before = cost_of(Tree(path=folder))
+    (run / "logs" / "fit.tsv").write_text("s\n1.5\n")
+    before = cost_of(Tree(path=run))
     for search in ("problems/tp_mlp/search/claude", f"problems/{LEFT}/search/claude"):
-        (folder / search / "answers").mkdir(parents=True)
-        (folder / search / "answers" / f"{'0f' * 32}.json").write_text("{}")
-    after = Tree(path=folder)
+        (run / search / "answers").mkdir(parents=True)
+        (run / search / "answers" / f"{'0f' * 32}.json").write_text("{}")
+    after = Tree(path=run)
     assert "claude" not in after.searches("tp_mlp") and LEFT not in after.problems
     assert before is not None and before == cost_of(after)
 
 
-def test_a_summary_tells_of_which_tables_it_is(whole: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(whole, tmp_path / "local"))
-    assert of_summary(folder) is None
-    shutil.copytree(folder / "problems/tp_mlp", folder / "problems" / LEFT)
+def test_a_summary_tells_of_which_tables_it_is(run: Path) -> None:
+    assert of_summary(run) is None
+    shutil.copytree(run / "problems/tp_mlp", run / "problems" / LEFT)
     inputs = dict.fromkeys(
         ["results/local/problems/tp_mlp/choice.parquet", "results/local/probes.parquet"], ""
     )
-    (folder / "summary.sidecar.json").write_text(json.dumps({"inputs": inputs}))
-    tree = Tree(path=folder, files=of_summary(folder))
+    (run / "summary.sidecar.json").write_text(json.dumps({"inputs": inputs}))
+    tree = Tree(path=run, files=of_summary(run))
     assert tree.problems == ("tp_mlp",) and not tree.models
     assert tree.deployed is not None and tree.table(PROBES, "probes") is not None
 

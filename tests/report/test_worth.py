@@ -188,6 +188,8 @@ def test_between_two_known_ways_no_number_stands_that_reads_as_a_find() -> None:
     _, known, fastest, *_ = facts(told)
     assert known.startswith("No search needed") and "developer at M = 1 (143" in known
     assert "fastest other" in fastest and "best known way at M = 8 (120" in fastest
+    _, over, *_ = facts(worth(mine, rival(1, "developer", 0.9, 0.7, 1.1), chosen="hand_bundled"))
+    assert over.startswith("Over the best other") and over.endswith("(0.70..1.10), undecided.")
 
 
 def test_an_undecided_rival_is_said_first() -> None:

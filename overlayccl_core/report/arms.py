@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import Ratio, paired_ratio
 
@@ -59,7 +60,8 @@ def runs_of(steps: pl.DataFrame) -> list[Run]:
     """Return the runs of one model's table `steps`, fewer microbatches first."""
     runs = []
     for microbatches in sorted(steps["microbatches"].unique()):
-        rows = steps.filter((pl.col("microbatches") == microbatches) & (pl.col("purpose") != Purpose.LOSS))
+        here = pl.col("microbatches") == microbatches, pl.col("purpose") != Purpose.LOSS
+        rows = steps.filter(*here, pl.col("status") == JobStatus.TRAINED)
         timed = rows.filter(pl.col("purpose") == Purpose.TIMED)
         if timed.is_empty():
             continue

@@ -10,7 +10,6 @@ import polars as pl
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import arm_label, stands_as, use_text
-from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
     NOTHING,
@@ -26,7 +25,15 @@ from overlayccl_core.report.blocks import (
     table_of,
     worded,
 )
-from overlayccl_core.report.measured import disturbed, emulated, fingerprints_of, frames, of_nodes
+from overlayccl_core.report.measured import (
+    disturbed,
+    emulated,
+    fingerprints_of,
+    frames,
+    launches,
+    of_nodes,
+    timed,
+)
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_of
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.candidate_columns import is_found
@@ -253,36 +260,30 @@ def _stamps(tree: Tree) -> list[Block]:
 def _measured(tree: Tree) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for name, frame in frames(tree).items():
-        training = "steps_us" in frame.columns
-        keys = ["model"] if training else []
-        shared = "problem" in frame.columns  # one launch for all Problems
-        owner = [pl.col("case").str.split("/").list.first()] if "case" in frame.columns and not shared else []
-        launches = frame.select(*owner, *keys, "launch", "disturbed").unique()
-        alone = launches.drop("disturbed").unique()
-        timed = frame.filter(pl.col("purpose") == Purpose.TIMED) if training else frame
-        column = "steps_us" if training else "samples_us"
-        lengths = timed[column].list.len().to_list()
-        error = statistics.repeat_error(s for s in timed[column].to_list() if len(s) > 1)
+        here, rows_timed = launches(frame), timed(frame)
+        column = "steps_us" if "steps_us" in frame.columns else "samples_us"
+        lengths = rows_timed[column].list.len().to_list()
+        error = statistics.repeat_error(s for s in rows_timed[column].to_list() if len(s) > 1)
         rows.append(
             (
                 name,
-                str(alone.height),
-                str(launches.filter("disturbed").height),
+                str(here.height),
+                str(here["disturbed"].sum()),
                 f"{min(lengths)} to {max(lengths)}",
                 percent(error) if error == error else NOTHING,
-                percent(_between_launches(timed, column)),
+                percent(_between_launches(rows_timed, column)),
             )
         )
     return rows
 
 
-def _between_launches(timed: pl.DataFrame, column: str) -> float | None:
+def _between_launches(rows: pl.DataFrame, column: str) -> float | None:
     """Return the repeat error of consecutive launches; None if everything ran in one launch."""
     names = ("model", "microbatches", "arm", "case", "direction", "program")
-    keys = [name for name in names if name in timed.columns]
+    keys = [name for name in names if name in rows.columns]
     first, second = [], []
-    for _, rows in timed.sort("launch").group_by(keys, maintain_order=True):
-        samples = rows[column].to_list()
+    for _, mine in rows.sort("launch").group_by(keys, maintain_order=True):
+        samples = mine[column].to_list()
         first += samples[:-1]
         second += samples[1:]
     return statistics.repeat_error_between(first, second) if first else None

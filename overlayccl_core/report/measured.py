@@ -7,8 +7,9 @@ import polars as pl
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.launching import fingerprint
 from overlayccl_core.launching.node_report import LaunchClock, doubts
-from overlayccl_core.measuring.job_status import MEASURED, JobStatus
+from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.report.blocks import count
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED
@@ -42,44 +43,44 @@ def fingerprints_of(tree: Tree) -> list[str]:
     return sorted({one for frame in frames(tree).values() for one in frame["fingerprint"].unique()})
 
 
+def launches(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns `of` (Problem or model; empty: of all Problems), launch and disturbed of each launch."""
+    if "model" in frame.columns:
+        of = pl.col("model")
+    elif "case" in frame.columns and "problem" not in frame.columns:
+        of = pl.col("case").str.split("/").list.first()
+    else:
+        of = pl.lit("")
+    return frame.group_by(of.alias("of"), "launch", maintain_order=True).agg(pl.col("disturbed").any())
+
+
 def disturbed(tree: Tree) -> list[str]:
     """Return a sentence with the disturbed launches of each measurement, or none."""
     told = [
-        f"{len(bad)} of {len(launches)} launch{'es' if len(launches) != 1 else ''} of {name}"
-        for name, frame in _measured(tree)
-        for bad, launches in [(set(frame.filter("disturbed")["launch"]), set(frame["launch"]))]
-        if bad
+        f"{bad} of {count(here.height, 'launch', 'launches')} of {name}{f' ({of})' if of else ''}"
+        for name, frame in frames(tree).items()
+        for (of,), here in launches(timed(frame)).group_by("of", maintain_order=True)
+        if (bad := here["disturbed"].sum())
     ]
     if not told:
         return []
     return [
-        f"Disturbed: others took over {FOREIGN_CPU_LIMIT:.0%} of the CPU in {', '.join(told)}. Rely on no gain "
+        f"Disturbed: others took over {FOREIGN_CPU_LIMIT:.0%} of the CPU in {'; '.join(told)}. Rely on no gain "
         "where that is most launches: measure again on a quiet machine."
     ]
 
 
-def _measured(tree: Tree) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield (name, rows with figures) of every measurement."""
-    if (probes := tree.table(PROBES, "probes")) is not None:
-        yield "the probes", probes
-    for problem in tree.problems:
-        if (bench := tree.table(BENCH, f"problems/{problem}/bench")) is not None:
-            yield f"the bench of {problem}", bench.filter(pl.col("status") == JobStatus.TIMED)
-    for model in tree.models:
-        if (steps := tree.table(STEPS, f"train/{model}/steps")) is not None:
-            trained = pl.col("status") == JobStatus.TRAINED
-            yield f"the training of {model}", steps.filter(trained, pl.col("purpose") == Purpose.TIMED)
-    for name, table in (("passes", CONFIRMED), ("steps", CONFIRMED_STEPS)):
-        if (frame := tree.table(table, table.name)) is not None:
-            yield f"the {name} that confirm the choice", frame
+def timed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with a purpose of timing."""
+    return frame.filter(pl.col("purpose") == Purpose.TIMED) if "purpose" in frame.columns else frame
 
 
 def of_nodes(tree: Tree) -> list[str]:
     """Return the sentences; none if all nodes are alike with agreeing clocks, or there is one host."""
-    return doubts([one for frame in frames(tree).values() for one in _timed(frame)])
+    return doubts([one for frame in frames(tree).values() for one in _clocks(frame)])
 
 
-def _timed(frame: pl.DataFrame) -> Iterator[LaunchClock]:
+def _clocks(frame: pl.DataFrame) -> Iterator[LaunchClock]:
     """Yield the shortest timing for each kind of nodes and clock offset."""
     lasted = (
         pl.col("steps_us").list.min()

@@ -16,7 +16,7 @@ from overlayccl_core.gates.training import EARLY_STEP, ArmEvidence
 from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, only_problem
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import ratio_over_launches
-from overlayccl_core.report.arms import Arm, Run
+from overlayccl_core.report.arms import Arm, Run, runs_of
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -87,7 +87,9 @@ class Losses:
 def blocks(tree: Tree) -> list[Block]:
     """Return step times of every run, then losses of every model trained for them."""
     with tree.reading() as steps:
-        runs, losses = tree.runs, losses_of(tree)
+        tables = [tree.table(STEPS, f"train/{model}/steps") for model in tree.models]
+        runs = [run for table in tables if table is not None for run in runs_of(table)]
+        losses = losses_of(tree)
     if not runs:
         return [missing("No model was trained in this run: no steps and no losses.", "")]
     parts: list[Block] = [Text(text=READING)]

@@ -12,8 +12,6 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.report.arms import Run, runs_of
 from overlayccl_core.report.blocks import Block, Source, of
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.rule import rules
@@ -22,7 +20,6 @@ from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.remake import remake, run_command
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.sidecar import path_of, read_unchanged
-from overlayccl_core.tables.steps import STEPS
 from overlayccl_core.tables.table import Table
 
 T = TypeVar("T")
@@ -188,16 +185,6 @@ class Tree:
         """The deployed arm of each model, and its gains."""
         splits = self.table(SPLITS, "splits")
         return worths_of(splits, self.deployed) if splits is not None and self.deployed is not None else ()
-
-    @property
-    @remembered
-    def runs(self) -> tuple[Run, ...]:
-        """Training by model and count of microbatches, in the launches that the choice is based on."""
-        tables = (self.table(STEPS, f"train/{model}/steps") for model in self.models)
-        trained = (
-            steps.filter(pl.col("status") == JobStatus.TRAINED) for steps in tables if steps is not None
-        )
-        return tuple(run for steps in trained for run in runs_of(steps))
 
     @property
     @remembered

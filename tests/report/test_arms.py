@@ -10,7 +10,16 @@ from tests.report.fixture_rows import row
 
 def steps(arm: str, launches: list[list[float]], purpose: str = "timed") -> list[dict[str, object]]:
     return [
-        row(STEPS, model="m", microbatches=2, arm=arm, purpose=purpose, launch=n, steps_us=us)
+        row(
+            STEPS,
+            model="m",
+            microbatches=2,
+            arm=arm,
+            purpose=purpose,
+            status="trained",
+            launch=n,
+            steps_us=us,
+        )
         for n, us in enumerate(launches)
     ]
 

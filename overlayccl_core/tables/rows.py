@@ -12,31 +12,25 @@ class TableError(ValueError):
     """Rows that do not fit their schema, or a file other than the expected table."""
 
 
-def frame_of(
-    rows: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | pl.DataFrame, schema: Schema, where: str
-) -> pl.DataFrame:
-    """Return `rows` (dicts, columns or a frame) as a frame with exactly the columns of `schema`, in its order.
+def frame_of(rows: Sequence[Mapping[str, Any]] | pl.DataFrame, schema: Schema, where: str) -> pl.DataFrame:
+    """Return `rows` (dicts or a frame) as a frame with exactly the columns of `schema`, in its order.
 
     Integers become floats for float columns; nothing else is converted. TableError: row, column and value.
     """
     if isinstance(rows, pl.DataFrame):
         return _same_columns(rows, schema, where)
-    if isinstance(rows, Mapping):
-        _check_names(rows, schema, where)
-        if len({len(values) for values in rows.values()}) > 1:
-            raise TableError(
-                f"{where}: columns of different lengths: { {k: len(v) for k, v in rows.items()} }"
-            )
-        columns = {name: list(rows[name]) for name in schema}
-    else:
-        for number, row in enumerate(rows):
-            _check_names(row, schema, f"{where}, row {number}")
-        columns = {name: [row[name] for row in rows] for name in schema}
-    series = []
-    for name, dtype in schema.items():
-        values = [_value(v, dtype, f"{where}, row {n}, column {name}") for n, v in enumerate(columns[name])]
-        series.append(pl.Series(name, values, dtype=dtype, strict=True))
-    return pl.DataFrame(series)
+    for number, row in enumerate(rows):
+        _check_names(row, schema, f"{where}, row {number}")
+    columns = (
+        pl.Series(
+            name,
+            [_value(row[name], dtype, f"{where}, row {n}, column {name}") for n, row in enumerate(rows)],
+            dtype=dtype,
+            strict=True,
+        )
+        for name, dtype in schema.items()
+    )
+    return pl.DataFrame(columns)
 
 
 def columns_of(schema: Schema) -> str:

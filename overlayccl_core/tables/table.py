@@ -18,7 +18,7 @@ UNIT_OF_SUFFIX = {"us": "us", "bytes": "bytes", "gbps": "GB/s"}
 NAME_KEY = "overlayccl.table"
 VERSION_KEY = "overlayccl.version"
 MAGIC = b"PAR1"
-Rows = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | pl.DataFrame
+Rows = Sequence[Mapping[str, Any]] | pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

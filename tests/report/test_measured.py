@@ -38,10 +38,7 @@ def test_disturbed_launches_are_counted(run: Path) -> None:
     assert disturbed(disturb(run)) == []
     tree = disturb(run, steps=(3,))
     (said,) = disturbed(tree)
-    assert all(
-        part in said
-        for part in ("Disturbed: ", "10%", "1 of 4 ", "chosen (nano)")
-    )
+    assert all(part in said for part in ("Disturbed: ", "10%", "1 of 4 ", "chosen (nano)"))
     assert said in [text.text for text in notes(tree)]
     (said,) = disturbed(disturb(run, bench=(0,), steps=(0, 1, 2), confirmed=(1,)))
     assert re.search("1 of 1 .*tp_mlp.*3 of 4 .*nano.*1 of 4 .*confirm.*nano", said)

@@ -35,16 +35,15 @@ GOOD: dict[str, Any] = {
 }
 
 
-def test_what_is_written_is_read_from_rows_columns_and_frames(tmp_path: Path) -> None:
+def test_what_is_written_is_read_from_rows_and_frames(tmp_path: Path) -> None:
     rows = [GOOD, {**GOOD, "time_us": np.float64(2), "count": np.int64(3), "good": np.bool_(False)}]
     written = write(KINDS, rows, tmp_path / "rows.parquet")
-    write(KINDS, {k: [row[k] for row in rows] for k in reversed(GOOD)}, tmp_path / "columns.parquet")
     write(KINDS, written.select(sorted(written.columns)), tmp_path / "frame.parquet")
-    files = [(tmp_path / f"{name}.parquet").read_bytes() for name in ("rows", "columns", "frame")]
-    assert files[0] == files[1] == files[2]
+    files = [(tmp_path / f"{name}.parquet").read_bytes() for name in ("rows", "frame")]
+    assert files[0] == files[1]
     assert read(KINDS, tmp_path / "rows.parquet").equals(written)
     assert written["time_us"].to_list() == [None, 2.0]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["columns.parquet", "frame.parquet", "rows.parquet"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["frame.parquet", "rows.parquet"]
 
 
 @pytest.mark.parametrize(

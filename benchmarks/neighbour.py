@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.copies import TREE, Copy
 from overlayccl_core.cli.render import times
-from overlayccl_core.report.measured import frames
+from overlayccl_core.report.conditions import frames
 from overlayccl_core.report.sentences import warnings
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Worth

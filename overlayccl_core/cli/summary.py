@@ -10,9 +10,9 @@ from overlayccl_core.cli import deployed_table, verdicts
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import NOTHING, case_parts, console, fidelity_table, shared_cores
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.asked import shortfalls
-from overlayccl_core.report.measured import disturbed, emulated, of_nodes
+from overlayccl_core.report.conditions import disturbed, emulated, of_nodes
 from overlayccl_core.report.payback import cost_of, payback
+from overlayccl_core.report.shortfalls import shortfalls
 from overlayccl_core.report.tree import Tree, of_summary
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES

@@ -11,7 +11,7 @@ from rich.table import Table
 from overlayccl_core.cli.render import NOTHING, ms, plain_table, shared_cores, times
 from overlayccl_core.measuring.arms import is_framework, use_text
 from overlayccl_core.report.blocks import columns_ratio, count
-from overlayccl_core.report.measured import disturbed, emulated, fingerprints_of
+from overlayccl_core.report.conditions import disturbed, emulated, fingerprints_of
 from overlayccl_core.report.sentences import KNOWN, quicker
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Worth

@@ -25,7 +25,7 @@ from overlayccl_core.report.blocks import (
     table_of,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
-from overlayccl_core.report.rendering import Part, rendered
+from overlayccl_core.report.rendering import RunPart, rendered
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 
 LEAD = "Searches side by side: what they found, by the cost model's prices, after how many evaluations."
@@ -48,7 +48,7 @@ def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
         blocks=of(beside(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms)),
     )
     about = f"problems {', '.join(curves['problem'].unique().sort())}."
-    return rendered([Part(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
+    return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
 
 
 def label(arm: str, made_by: Sequence[str]) -> str:

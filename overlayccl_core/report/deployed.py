@@ -10,7 +10,6 @@ import polars as pl
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.arms import arm_label, stands_as, use_text
-from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -25,7 +24,7 @@ from overlayccl_core.report.blocks import (
     table_of,
     worded,
 )
-from overlayccl_core.report.measured import (
+from overlayccl_core.report.conditions import (
     disturbed,
     emulated,
     fingerprints_of,
@@ -35,6 +34,7 @@ from overlayccl_core.report.measured import (
     timed,
 )
 from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_of
+from overlayccl_core.report.shortfalls import shortfalls
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import DEPLOYED

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from overlayccl_core.report import (
-    costs,
     deployed,
     gain,
     headline,
+    language_models,
     prediction,
-    rejected,
-    sketched,
-    spent,
+    price_chart,
+    rejections,
+    spending,
     training,
 )
 from overlayccl_core.report.blocks import Section
-from overlayccl_core.report.rendering import Part, rendered
+from overlayccl_core.report.rendering import RunPart, rendered
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.rows import TableError
 
@@ -34,11 +34,11 @@ TITLES = {
     "gain": ("Where the gain comes from", gain.blocks),
     "deployed": ("What is deployed", deployed.blocks),
     "model": ("Predicted and measured", prediction.blocks),
-    "price": ("What the price is made of", costs.blocks),
+    "price": ("What the price is made of", price_chart.blocks),
     "training": ("Training, by which it was chosen", training.blocks),
-    "sketched": ("What language models were asked", sketched.blocks),
-    "rejected": ("What was not taken, and why", rejected.blocks),
-    "cost": ("What it cost, and when it pays", spent.blocks),
+    "sketched": ("What language models were asked", language_models.blocks),
+    "rejected": ("What was not taken, and why", rejections.blocks),
+    "cost": ("What it cost, and when it pays", spending.blocks),
     "conditions": ("How it was measured", deployed.conditions),
 }
 
@@ -61,12 +61,12 @@ def page(trees: Sequence[Tree], at: Path | None = None) -> str:
     return rendered(parts, LEAD)
 
 
-def _part(tree: Tree, here: Path, *, first: bool) -> Part:
+def _part(tree: Tree, here: Path, *, first: bool) -> RunPart:
     models = ", ".join(tree.models) or "no model"
     about = (
         f"{tree.path.as_posix()}: problems {', '.join(tree.problems) or 'none'}; trained {models}. {LINKS}"
     )
-    return Part(
+    return RunPart(
         name=tree.name,
         label=f"Run {tree.name}" + (" (default)" if first else ""),
         about=about,

@@ -20,7 +20,7 @@ from overlayccl_core.report.blocks import (
     scripted,
     table_of,
 )
-from overlayccl_core.report.rendering import Part, rendered
+from overlayccl_core.report.rendering import RunPart, rendered
 from overlayccl_core.tables.probing import PROBING
 
 LEAD = (
@@ -34,7 +34,7 @@ def page(rows: pl.DataFrame, name: str) -> str:
         anchor="probes", title="Cost models by their probes", blocks=of(beside(PROBING), _blocks(rows))
     )
     about = f"{rows['heldout'][0]} held-out Programs judge."
-    return rendered([Part(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
+    return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
 
 
 def _blocks(rows: pl.DataFrame) -> Iterator[Block]:

@@ -8,7 +8,7 @@ import polars as pl
 from overlayccl_core.measuring.arms import arm_label, use_text
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio
-from overlayccl_core.report.measured import frames
+from overlayccl_core.report.conditions import frames
 from overlayccl_core.report.sentences import case_known
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.fidelity import FIDELITY

@@ -14,7 +14,7 @@ from overlayccl_core.report.blocks import Block, Cards, Section, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RunPart:
     """The part of a page on one run."""
 
     name: str
@@ -47,7 +47,7 @@ def origins(sources: Iterable[Source], folder: str) -> list[Origin]:
     ]
 
 
-def rendered(parts: Sequence[Part], lead: str) -> str:
+def rendered(parts: Sequence[RunPart], lead: str) -> str:
     """Return the HTML. lead: one sentence on the subject of the page."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),

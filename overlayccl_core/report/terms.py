@@ -26,7 +26,7 @@ Place = tuple[str, str]
 NAMES = {column: column.removesuffix("_us") for column in TERMS_US}
 
 
-class Part(StrEnum):
+class Compared(StrEnum):
     """Role of a Program in a comparison."""
 
     CHOSEN = "chosen"
@@ -79,13 +79,13 @@ class Explanation:
     developer: Priced | None
 
     @property
-    def parts(self) -> tuple[tuple[Part, Priced], ...]:
+    def parts(self) -> tuple[tuple[Compared, Priced], ...]:
         """The Programs to compare; the developer's only if it is neither of the others."""
-        compared = [(Part.CHOSEN, self.chosen)]
+        compared = [(Compared.CHOSEN, self.chosen)]
         if self.runner_up is not None:
-            compared.append((Part.RUNNER_UP, self.runner_up))
+            compared.append((Compared.RUNNER_UP, self.runner_up))
         if self.developer is not None and self.developer.program not in {one.program for _, one in compared}:
-            compared.append((Part.DEVELOPER, self.developer))
+            compared.append((Compared.DEVELOPER, self.developer))
         return tuple(compared)
 
 
@@ -110,7 +110,8 @@ def explanations(
     """Return one Explanation for each row of `choice`. candidates: of all searches; None: there are none."""
     known = priced(prices, candidates)
     here = timed(bench)
-    reasons = reasons_of(verdicts)
+    decided = verdicts.filter(pl.col("gate") == Gate.CHOICE, pl.col("outcome") == Outcome.PASS)
+    reasons = {(row["case"], row["direction"]): row["message"] for row in decided.iter_rows(named=True)}
     developers = {
         (row["case"], row["direction"]): row["program"]
         for row in ways.filter(pl.col("role") == Role.DEVELOPER).iter_rows(named=True)
@@ -120,12 +121,6 @@ def explanations(
         for row in choice.iter_rows(named=True)
         for place in [(row["case"], row["direction"])]
     ]
-
-
-def reasons_of(verdicts: pl.DataFrame) -> dict[tuple[str, str], str]:
-    """Return (case, direction) -> reason of the choice there, in a sentence."""
-    chosen = verdicts.filter((pl.col("gate") == Gate.CHOICE) & (pl.col("outcome") == Outcome.PASS))
-    return {(row["case"], row["direction"]): row["message"] for row in chosen.iter_rows(named=True)}
 
 
 def _explanation(

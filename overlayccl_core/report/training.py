@@ -16,7 +16,6 @@ from overlayccl_core.gates.training import EARLY_STEP, ArmEvidence
 from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, only_problem
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import ratio_over_launches
-from overlayccl_core.report.arms import Arm, Run, runs_of
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -35,6 +34,7 @@ from overlayccl_core.report.blocks import (
     worded,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
+from overlayccl_core.report.training_runs import Arm, Run, runs_of
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STAMPS, STEPS
 

@@ -10,8 +10,8 @@ import pytest
 
 from overlayccl_core.cli import verdicts
 from overlayccl_core.digest import ROOT, closure
-from overlayccl_core.report import costs, gain, headline, prediction, rejected, spent, training
 from overlayccl_core.report import deployed as deployed_part
+from overlayccl_core.report import gain, headline, prediction, price_chart, rejections, spending, training
 from overlayccl_core.report.blocks import TIMES, Block, Cards, Table, Text
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree, trees_of
@@ -149,13 +149,13 @@ def test_disturbed_passes_and_a_faster_best_other_are_said_before_the_table(run:
         (["deployed.parquet"], headline.blocks, "Nothing was timed again"),
         (["deployed.parquet"], deployed_part.blocks, "Nothing was timed again"),
         (["problems/tp_mlp/choice.parquet"], deployed_part.blocks, "Nothing was chosen"),
-        (["problems/tp_mlp/choice.parquet"], costs.blocks, "Nothing was chosen"),
+        (["problems/tp_mlp/choice.parquet"], price_chart.blocks, "Nothing was chosen"),
         (["deploy"], deployed_part.blocks, "No module was deployed"),
-        (["problems/tp_mlp/search"], rejected.blocks, "No search has run"),
-        (["problems/tp_mlp/verdicts.parquet"], rejected.blocks, "No gate has said"),
+        (["problems/tp_mlp/search"], rejections.blocks, "No search has run"),
+        (["problems/tp_mlp/verdicts.parquet"], rejections.blocks, "No gate has said"),
         (["theta.parquet", "problems"], prediction.blocks, "No Program was both"),
-        (["logs"], spent.blocks, "has left its duration"),
-        (["splits.parquet"], spent.blocks, "was timed in a model's"),
+        (["logs"], spending.blocks, "has left its duration"),
+        (["splits.parquet"], spending.blocks, "was timed in a model's"),
     ],
 )
 def test_a_part_that_was_not_made_is_shown_as_missing(
@@ -186,7 +186,7 @@ def test_a_damaged_table_is_named_with_its_mend(run: Path) -> None:
 
 def test_verdicts_searches_and_conditions_are_told(whole: Path) -> None:
     tree = Tree(path=whole)
-    said = words(rejected.blocks(tree))
+    said = words(rejections.blocks(tree))
     for part in ("away from the unsharded", "ended: no new elite", "proposals", "library that are out"):
         assert part in said
     said = words(deployed_part.conditions(tree))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.report import rejected
+from overlayccl_core.report import rejections
 from overlayccl_core.report.blocks import Table, Text
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -20,7 +20,7 @@ def told(tree: Path, *whys: str) -> tuple[Text, Table]:
         for n, why in enumerate(whys)
     ]
     put(SEARCH_ENDS, rows, tree / ENDS)
-    *_, text, table = rejected.blocks(Tree(path=tree))[:5]
+    *_, text, table = rejections.blocks(Tree(path=tree))[:5]
     assert isinstance(text, Text) and isinstance(table, Table)
     return text, table
 
@@ -47,7 +47,7 @@ def test_what_a_guard_cut_is_a_warning_that_names_it_and_stands_first(run: Path)
 def test_a_search_that_could_not_go_on_is_a_warning_and_stands_first(run: Path, why: str, said: str) -> None:
     text, table = told(run, "no_new_elite", why)
     assert said in text.text and text.tone == "warning"
-    assert table.rows[0][2] == rejected.ENDS[why]
+    assert table.rows[0][2] == rejections.ENDS[why]
 
 
 def test_a_long_list_says_how_much_of_it_is_shown(run: Path) -> None:
@@ -59,12 +59,12 @@ def test_a_long_list_says_how_much_of_it_is_shown(run: Path) -> None:
 
 def test_every_way_to_end_has_words() -> None:
     (column,) = (c for c in SEARCH_ENDS.columns if c.name == "why")
-    assert set(rejected.ENDS) == set(column.values)
+    assert set(rejections.ENDS) == set(column.values)
 
 
 def test_logs_are_not_read(run: Path) -> None:
     (run / "logs" / "search-tp_mlp-offline.log").write_text("[12:00:01] search: a line; ended: rounds\n")
-    cells = [c for b in rejected.blocks(Tree(path=run)) if isinstance(b, Table) for r in b.rows for c in r]
+    cells = [c for b in rejections.blocks(Tree(path=run)) if isinstance(b, Table) for r in b.rows for c in r]
     assert any("ended: no new elite" in cell for cell in cells)
     assert not any("a line" in cell for cell in cells)
 
@@ -72,6 +72,6 @@ def test_logs_are_not_read(run: Path) -> None:
 def test_a_run_without_the_table_says_so(run: Path) -> None:
     (run / ENDS).unlink()
     (text,) = (
-        b for b in rejected.blocks(Tree(path=run)) if isinstance(b, Text) and "was not recorded" in b.text
+        b for b in rejections.blocks(Tree(path=run)) if isinstance(b, Text) and "was not recorded" in b.text
     )
     assert text.tone == "missing" and "snakemake" in text.text

@@ -7,7 +7,7 @@ import altair as alt
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, missing, ms, of, only, price
 from overlayccl_core.report.charts import Ink, by_look, figure, named
-from overlayccl_core.report.terms import NAMES, Explanation, Part, Priced, explained_choices, term_names
+from overlayccl_core.report.terms import NAMES, Compared, Explanation, Priced, explained_choices, term_names
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.prices import TERMS_US
 
@@ -43,9 +43,9 @@ def ink_of(term: str) -> Ink:
     return INKS[list(NAMES.values()).index(term) % len(INKS)]
 
 
-def _compared(explanation: Explanation) -> list[tuple[Part, Priced]]:
+def _compared(explanation: Explanation) -> list[tuple[Compared, Priced]]:
     """Leave out developer's Program: it is often dearer by far, and stands in the table alone."""
-    return [(part, one) for part, one in explanation.parts if part is not Part.DEVELOPER and one.terms]
+    return [(part, one) for part, one in explanation.parts if part is not Compared.DEVELOPER and one.terms]
 
 
 def _figure(explanation: Explanation) -> Figure:
@@ -68,7 +68,7 @@ def _figure(explanation: Explanation) -> Figure:
     terms = [name for name in term_names(one for _, one in compared) if name in {row["term"] for row in rows}]
 
     def build(width: int) -> Any:
-        y = alt.Y("part:N", title=None, sort=[part.value for part in Part])
+        y = alt.Y("part:N", title=None, sort=[part.value for part in Compared])
         x = alt.X("ms:Q", title="time of one pass, ms", stack="zero")
         color = by_look(alt.Color, "term", {term: ink_of(term).value for term in terms}, sort=terms)
         bars = (

@@ -3,7 +3,7 @@
 import pytest
 
 from overlayccl_core.costmodel.features import Term
-from overlayccl_core.report import costs
+from overlayccl_core.report import price_chart
 from overlayccl_core.report.charts import Ink
 from overlayccl_core.report.terms import NAMES
 
@@ -16,11 +16,11 @@ def test_terms_have_colours_of_their_own_and_one_more_gets_another(monkeypatch: 
         "copies": Ink.YELLOW,
         "network": Ink.ORANGE,
     }
-    assert {term: costs.ink_of(term) for term in Term} == before
-    monkeypatch.setattr(costs, "NAMES", NAMES | {"storage_us": "storage"})
-    assert {term: costs.ink_of(term) for term in before} == before
-    assert costs.ink_of("storage") not in before.values()
+    assert {term: price_chart.ink_of(term) for term in Term} == before
+    monkeypatch.setattr(price_chart, "NAMES", NAMES | {"storage_us": "storage"})
+    assert {term: price_chart.ink_of(term) for term in before} == before
+    assert price_chart.ink_of("storage") not in before.values()
 
 
 def test_the_page_says_what_each_term_is() -> None:
-    assert all(f" {term}: " in costs.READING for term in Term)
+    assert all(f" {term}: " in price_chart.READING for term in Term)

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.configuration.settings import read
-from overlayccl_core.report.asked import (
+from overlayccl_core.report.shortfalls import (
     of_bench,
     of_confirmed,
     of_probes,

@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.launching.node_report import nodes_text
+from overlayccl_core.report.conditions import disturbed, of_nodes
 from overlayccl_core.report.deployed import notes
-from overlayccl_core.report.measured import disturbed, of_nodes
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.probes import PROBES

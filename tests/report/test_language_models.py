@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.report import sketched
+from overlayccl_core.report import language_models
 from overlayccl_core.report.blocks import NOTHING, SCRIPTED, Block, Table, Text
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.calls import CALLS
@@ -50,7 +50,7 @@ def told(
     put(SEARCH_ENDS, [row(SEARCH_ENDS, **WHERE, polished=polished)], run / FOLDER / "search_ends.parquet")
     put(CANDIDATES, [row(CANDIDATES, **WHERE, value_digest="right", predicted_us=us, program=f"{us}")
                      for us in (1500.0, 1200.0)], run / FOLDER / "candidates.parquet")  # fmt: skip
-    return sketched.blocks(Tree(path=run))
+    return language_models.blocks(Tree(path=run))
 
 
 def totals(blocks: list[Block]) -> dict[str, str]:
@@ -60,7 +60,7 @@ def totals(blocks: list[Block]) -> dict[str, str]:
 
 
 def test_a_run_that_asked_nobody_has_no_such_part(whole: Path) -> None:
-    assert sketched.blocks(Tree(path=whole)) == []
+    assert language_models.blocks(Tree(path=whole)) == []
 
 
 def test_what_was_asked_is_counted_and_priced(run: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_failed_on_the_ranks_is_told_with_what_was_said(run: Path) -> None:
 
 
 def test_more_sketches_than_anyone_reads_are_cut_and_said(run: Path) -> None:
-    rows = [sketch(n, "duplicate") for n in range(sketched.MOST_SKETCHES + 5)]
+    rows = [sketch(n, "duplicate") for n in range(language_models.MOST_SKETCHES + 5)]
     table = [b for b in told(run, [call(0)], rows) if isinstance(b, Table)][1]
-    assert len(table.rows) == sketched.MOST_SKETCHES
+    assert len(table.rows) == language_models.MOST_SKETCHES
     assert table.title.endswith("each sketch, the first 60 of 65")

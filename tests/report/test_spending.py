@@ -14,9 +14,9 @@ from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.report import deployed as deployed_part
 from overlayccl_core.report import spent
-from overlayccl_core.report.asked import shortfalls
 from overlayccl_core.report.blocks import Block, Table, Text, duration
 from overlayccl_core.report.payback import Cost, Payback, cost_of, payback
+from overlayccl_core.report.shortfalls import shortfalls
 from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED

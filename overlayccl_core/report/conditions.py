@@ -29,13 +29,10 @@ def frames(tree: Tree) -> dict[str, pl.DataFrame]:
     return {
         name: ran
         for name, frame in named.items()
-        if frame is not None and not (ran := _ran(frame)).is_empty()
+        if frame is not None
+        for ran in [frame.filter(pl.col("status").is_in(MEASURED)) if "status" in frame.columns else frame]
+        if not ran.is_empty()
     }
-
-
-def _ran(frame: pl.DataFrame) -> pl.DataFrame:
-    """Drop rows of failures on the ranks: they have no figures."""
-    return frame.filter(pl.col("status").is_in(MEASURED)) if "status" in frame.columns else frame
 
 
 def fingerprints_of(tree: Tree) -> list[str]:

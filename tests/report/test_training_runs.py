@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from overlayccl_core.report.arms import Run, runs_of
+from overlayccl_core.report.training_runs import Run, runs_of
 from overlayccl_core.tables.steps import STEPS
 from tests.report.fixture_rows import row
 

@@ -19,7 +19,7 @@ from overlayccl_core.report.blocks import (
     scripted,
     table_of,
 )
-from overlayccl_core.report.rejected import OUTCOMES
+from overlayccl_core.report.rejections import OUTCOMES
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.calls import CALLS

@@ -1,10 +1,10 @@
 """The figures of README.md and docs/figures.md, of one archive: `make paper ARCHIVE=local.tar.zst RUNS="TREE ..."`.
 
-The archive is verified first; nothing is written of one in which something is wrong. How right the cost model was
-is told as ranges over it and the folders of other finished runs, RUNS: one run says little of the next.
+The archive is verified first; a wrong one writes nothing. The cost model's errors are ranges over the archive and
+the folders of other finished runs (RUNS): one run says little of the next.
 
-Between `<!-- paper: NAME ... -->` and `<!-- end -->` stands what BLOCKS says of NAME; docs/report.png is the top of
-the archive's report, as Chromium shows it. Nothing is measured.
+BLOCKS fills the text between `<!-- paper: NAME ... -->` and `<!-- end -->`. docs/report.png is the top of the
+archive's report in Chromium. Nothing is measured.
 """
 
 import argparse
@@ -47,7 +47,7 @@ WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """An archive that was unpacked: its file, its results tree, what it says of itself, the jobs that made it.
+    """An unpacked archive: its file, results tree, manifest and jobs.
 
     verified: the last line of `overlayccl verify`. others: finished runs beside it, for ranges.
     """
@@ -60,7 +60,7 @@ class Archive:
     others: tuple[Tree, ...] = ()
 
     def worth(self, model: str) -> Worth:
-        """Of a model. ValueError where it was not trained."""
+        """Return a model's worth. ValueError if it was not trained."""
         found = next((one for one in self.tree.worths if one.model == model), None)
         if found is None:
             raise ValueError(f"{self.file}: no model {model}: {', '.join(w.model for w in self.tree.worths)}")
@@ -68,7 +68,7 @@ class Archive:
 
 
 def opened(file: Path, place: Path, verified: str, others: Sequence[Path] = ()) -> Archive:
-    """Unpack an archive below a folder. ValueError where it is none."""
+    """Unpack an archive below a folder. ValueError if it is none."""
     root = packing.unpack(file, place)
     said = Manifest.loads((root / NAME).read_bytes())
     files = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
@@ -84,7 +84,7 @@ def opened(file: Path, place: Path, verified: str, others: Sequence[Path] = ()) 
 
 # ------------------------------------------------------------------------------------------------------ blocks
 def source(archive: Archive, _: str) -> Iterator[str]:
-    """Which archive, of which commit, and on what it was measured."""
+    """Yield the archive, its commit and its machine."""
     size = archive.file.stat().st_size
     sha256 = hashlib.sha256(archive.file.read_bytes()).hexdigest()
     here = state(archive.tree)
@@ -100,7 +100,7 @@ def source(archive: Archive, _: str) -> Iterator[str]:
 
 
 def took(archive: Archive, _: str) -> Iterator[str]:
-    """The time in which a job of `all` was at work; what other targets left has folders of their names."""
+    """Yield the time with a job of `all` at work; other targets have folders of their names."""
     others = tuple(f"{archive.tree.path.name}/{target}/" for target in targets())
     jobs = [job for job in archive.jobs if not any(other in job.outputs[0] for other in others)]
     busy_s, until = 0.0, 0.0
@@ -111,12 +111,12 @@ def took(archive: Archive, _: str) -> Iterator[str]:
 
 
 def verdict(archive: Archive, _: str) -> Iterator[str]:
-    """What to use in each model, as a run ends with it."""
+    """Yield the table at the end of a run."""
     yield from ("```", *printed(verdicts.of_models(archive.tree.worths)), "```")
 
 
 def worth(archive: Archive, model: str) -> Iterator[str]:
-    """What the run says of a model, as on the screen."""
+    """Yield the run's sentences and table of a model, as on the screen."""
     yield from ("```", *screen(archive.worth(model)), "```")
 
 
@@ -136,7 +136,7 @@ def printed(parts: Iterable[RenderableType]) -> Iterator[str]:
 
 
 def reading(archive: Archive, model: str) -> Iterator[str]:
-    """How to read a model's table, in its own figures."""
+    """Yield a reading of a model's table, in its own figures."""
     of = archive.worth(model)
     mine, rival, alone = of.deployed, of.rival, of.developer
     if mine is None or rival is None or alone is None:
@@ -173,7 +173,7 @@ def outcomes(archive: Archive, _: str) -> Iterator[str]:
 
 
 def _not_faster(found: Sequence[Worth]) -> str:
-    """Of what a search found: that which is not faster here, and how it came to be deployed."""
+    """Name finds that are not faster here, and the reason for their deployment."""
     those = [
         f"{w.model} ({w.rival.name})"
         for w in found
@@ -204,7 +204,7 @@ def _outcome(of: Worth) -> tuple[str, ...] | None:
 
 
 def _beside(of: Worth, other: SplitRow | None) -> str:
-    """A gain over a known way; of another such way a ratio below 1 alone, as no other reads as its gain."""
+    """Return a gain over a known way. Between two of them a ratio stands only if it is below 1."""
     gain = of.gain_over(other)
     if gain is None or other is None:
         return NOTHING
@@ -212,7 +212,7 @@ def _beside(of: Worth, other: SplitRow | None) -> str:
 
 
 def rightness(archive: Archive, _: str) -> Iterator[str]:
-    """How right the model was: a row for each Problem, over the Cases that were timed, in all runs."""
+    """Yield the cost model's errors: a row for each Problem, over the timed Cases of all runs."""
     header = ("Programs of", "Cases", "error", "repeat", "order", "regret", "beyond noise")
     trees = (archive.tree, *archive.others)
     held_out = [frame for tree in trees if (frame := tree.table(FIDELITY, "fidelity")) is not None]
@@ -261,7 +261,7 @@ BLOCKS: Mapping[str, Callable[[Archive, str], Iterator[str]]] = {
 
 
 def filled(text: str, archive: Archive) -> str:
-    """A page with the figures of an archive. ValueError for a block that nobody knows."""
+    """Return a page with the figures of an archive. ValueError for an unknown block."""
 
     def block(found: re.Match[str]) -> str:
         begin, name, word, end = found.groups()
@@ -284,7 +284,7 @@ def photograph(page: Path, picture: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the blocks and the picture. ValueError for an archive that they cannot be of."""
+    """Write the blocks and the picture. ValueError for a wrong archive."""
     parser = argparse.ArgumentParser(prog="python -m docs.paper", description=__doc__)
     parser.add_argument("archive", type=Path)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The bench of every candidate, at Cases that no model trains: only passes are timed there."""
+"""The bench of every candidate, at Cases without a model: only passes are timed there."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ _Line = tuple[tuple[str, ...], bool]  # cells, and whether it is the choice
 
 
 def untrained(tree: Tree) -> tuple[str, ...]:
-    """Return the deployed Problems that no model of the run trains at any Case."""
+    """Return the deployed Problems without a model at any Case."""
     if tree.deployed is None:
         return ()
     trained = set(tree.deployed.filter(pl.col("trained_in").is_not_null())["problem"])

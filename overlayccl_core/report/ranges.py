@@ -52,7 +52,7 @@ class Gain:
     run: Tree
     over_best: Ratio | None  # over `best_other`, the best that needs no search at the same or less memory
     best_other: str | None
-    known: bool  # a known way stands that measured no slower: no ratio is told
+    known: bool  # a known way stands, and measured no slower: no ratio is told
     use: str  # action in place of the choice
     over_developer: Ratio | None = None
     over_fastest: Ratio | None = None  # over the fastest that needs no search at any memory

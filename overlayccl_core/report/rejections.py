@@ -1,4 +1,4 @@
-"""Rejections and their reasons: proposals of searches, verdicts other than pass, strategies that are out."""
+"""Rejections and their reasons: proposals of searches, verdicts other than pass, strategies without a Program."""
 
 import json
 from collections import Counter
@@ -138,7 +138,7 @@ def _rules_table(sketches: pl.DataFrame) -> Table:
 
 @sourced
 def _ends(tree: Tree) -> list[Block]:
-    """Show why every search ended, first those that could have found more."""
+    """Show the end of every search, interrupted ones first."""
     ends = tree.of_searches(SEARCH_ENDS)
     if ends is None:
         return [missing("Why the searches ended was not recorded.", "Run snakemake again to make the table.")]

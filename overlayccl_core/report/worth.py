@@ -93,7 +93,7 @@ class Worth:
         return self.deployed is not None and not self.deployed.needs_search
 
     def needs_no_search(self, other: SplitRow | None) -> bool:
-        """Whether a known way stands that measured no slower than another: these words then replace their ratio."""
+        """Whether a known way stands, and measured no slower than another: no ratio of the two is told."""
         gain = self.gain_over(other)
         return self.known and self.instead is None and (gain is None or gain.value >= 1)
 

@@ -14,7 +14,7 @@ from overlayccl_core.tables.table import Table, text, texts
 
 
 class Why(StrEnum):
-    """Reason for timing a Program that is no baseline."""
+    """Reason for timing a Program besides the baselines."""
 
     KNOWN = "known"
     BEST_PREDICTED = "best_predicted"

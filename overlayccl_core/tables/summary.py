@@ -1,4 +1,4 @@
-"""One row per Case, direction and candidate: proof, price, bench, validity, and which one was chosen."""
+"""One row per Case, direction and candidate: proof, price, bench, validity, choice."""
 
 from dataclasses import replace
 from enum import StrEnum

@@ -42,7 +42,7 @@ class Column:
 
 
 def _of(dtype: pl.DataType) -> Callable[..., Column]:
-    """Return what declares a column of a type: `text("arm", nullable=True, doc="...")`."""
+    """Return the declaration of a column of a type: `text("arm", nullable=True, doc="...")`."""
 
     def column(name: str, *, nullable: bool = False, doc: str = "", values: tuple[str, ...] = ()) -> Column:
         return Column(name=name, dtype=dtype, nullable=nullable, doc=doc, values=values)

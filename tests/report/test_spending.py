@@ -13,7 +13,7 @@ from overlayccl_core.configuration.deployment import Tier, load
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.report import deployed as deployed_part
-from overlayccl_core.report import spent
+from overlayccl_core.report import spending
 from overlayccl_core.report.blocks import Block, Table, Text, duration
 from overlayccl_core.report.payback import Cost, Payback, cost_of, payback
 from overlayccl_core.report.shortfalls import shortfalls
@@ -70,23 +70,23 @@ def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
     (probe,) = mixed_probes(two, seed=1, count=1, role=Role.HELD_OUT)
     put(PROBES, [{"probe": "p", "role": "heldout", **timing_columns(probe.program)}], run / "probes.parquet")
     assert (cost := cost_of(Tree(path=run))) is not None and cost.nodes == 2
-    rows = table(spent.blocks(Tree(path=run)), "What was spent")
+    rows = table(spending.blocks(Tree(path=run)), "What was spent")
     assert rows["probe"] == ("171", "342") and rows["search, 1 job"] == ("13", "13")
 
 
 def test_a_whole_run_tells_cold_and_steady_steps_and_its_break_even(whole: Path) -> None:
-    rows = table(spent.blocks(Tree(path=whole)), "After how many")
+    rows = table(spending.blocks(Tree(path=whole)), "After how many")
     developer, mine, over_developer, over_rival = rows["nano: the chosen file at M = 1"]
     assert developer == "336 ms, then 168 ms" and mine == "244 ms, then 122 ms"
     # 9 + 171.2 + 4.4 + 6 x 1.1 + 52.9 + 13 + 205 + 172 s, without summary and report, over about 0.046 s a step
     assert 13_500 < int(over_developer.split()[0].replace(",", "")) < 14_500
     assert "(developer at M = 1)" in over_developer and "best known way at M = 1" in over_rival
-    assert table(spent.blocks(Tree(path=whole)), "What was spent")["together"] == ("634", "634")
+    assert table(spending.blocks(Tree(path=whole)), "What was spent")["together"] == ("634", "634")
 
 
 def test_where_developers_calls_stay_nothing_is_paid_back_over_them(tmp_path: Path) -> None:
     tree = Tree(path=write_tree(tmp_path / "local", chosen="developer", problems=("tp_mlp",), data=False))
-    ((_, _, over_developer, _),) = table(spent.blocks(tree), "After how many").values()
+    ((_, _, over_developer, _),) = table(spending.blocks(tree), "After how many").values()
     assert "it is what is deployed (" in over_developer
     (said,) = spent_text(tree)
     assert "10.6 minutes" in said and "nano - over developer" in said
@@ -94,7 +94,7 @@ def test_where_developers_calls_stay_nothing_is_paid_back_over_them(tmp_path: Pa
 
 def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
     (run / "logs/bench-tp_mlp.tsv").unlink()
-    blocks = spent.blocks(Tree(path=run))
+    blocks = spending.blocks(Tree(path=run))
     assert "bench-tp_mlp left no" in texts(blocks)
     assert "saves 4" in table(blocks, "After how many")["nano: the chosen file at M = 1"][2]
     assert list(spent_text(Tree(path=run))) == []

@@ -27,10 +27,10 @@ from overlayccl_core.tables.deployed import Part
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
 FIRST = (
-    "A step trains on one batch (forward, backward, optimizer; the slowest rank counts), split into M microbatches "
-    "(M = 1: whole); every arm, one way of communicating in a step, computes the same batch, so steps compare "
+    "A step (forward, backward, optimizer; the slowest rank counts) trains on one batch, split into M microbatches "
+    "(M = 1: whole). An arm is one way of communicating in a step; all compute the same batch, so steps compare "
     "across M. The rival is the fastest arm that needs no search, at any M, with no more memory than the chosen "
-    "one; where the chosen one is slower, the rival is deployed, or torch's own is to be kept. A launch starts all "
+    "one. If the chosen one is slower, the rival is deployed, or torch's own is to be kept. A launch starts all "
     "ranks anew; all figures here are of launches made after selection."
 )
 WORDS = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.report.sentences import case_warnings, facts, warnings
+from overlayccl_core.report.sentences import case_known, case_warnings, facts, warnings
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from tests.report.fixture_models import slower, split
@@ -305,6 +305,12 @@ def test_a_case_whose_place_is_taken_or_whose_best_other_may_be_faster_is_said()
     assert (
         list(case_warnings(case_row(1.2, 1.1, 1.3))) == list(case_warnings(case_row(1.0, 0.96, 1.01))) == []
     )
+
+
+def test_of_a_known_way_alone_only_a_best_other_that_measured_faster_is_said() -> None:
+    for gain, said in (((0.9, 0.8, 1.1), 1), ((1.05, 0.8, 1.3), 0)):
+        one = case_row(*gain, use="known")
+        assert len(list(case_warnings(one))) == said and case_known(one) is not bool(said)
 
 
 def test_a_file_that_is_slower_than_its_module_is_said() -> None:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.launching.launch import POLL_S, Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.launch import POLL_S
 from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.launching.lines import Lines, LostError, Message
-from overlayccl_core.launching.parts import NODES_LOG, TOKEN
+from overlayccl_core.launching.local_ranks import NODES_LOG, TOKEN
 
 ANSWER_S = 300.0  # for agents to answer: a shared folder may be slow to give Python to all nodes
 BACKLOG = 64  # for strangers at the port
@@ -108,7 +109,6 @@ class Agents:
             + ("ended" if ended else f"was silent for {ANSWER_S:.0f} s")
             + last,
             kind=Failure.LAUNCHER,
-            ranks=(),
             log=NODES_LOG,
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import psutil
 
-from overlayccl_core.launching.parts import LOOPBACK
+from overlayccl_core.launching.local_ranks import LOOPBACK
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # for the ranks' rendezvous, of any library
 

@@ -13,100 +13,20 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core import disk
 from overlayccl_core.launching import foreign_cpu, processes
-from overlayccl_core.launching.parts import LOG_FILE, Part
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.local_ranks import LocalRanks
 from overlayccl_core.launching.status import NO_JOB, Phase, Status
-from overlayccl_core.tables.plain import of_data, plain
 
 POLL_S = 0.1
 REPORT_PATIENCE_S = 3.0
-
-
-class Failure(Enum):
-    """How a launch failed."""
-
-    CRASHED = auto()  # the process of a rank ended
-    HUNG = auto()  # no rank took a step for too long
-    RAISED = auto()  # a rank's work raised
-    NOT_JOINED = auto()  # a rank did not join in time
-    LAUNCHER = auto()  # the process above the ranks ended, and they with it
-    DISK = auto()  # the machine refused a file
-
-
-class LaunchError(ValueError):
-    """Ranks died, hung or raised.
-
-    Attributes:
-        kind: How they failed.
-        ranks: The first ranks to fail.
-        job: Name of their job; None without one.
-        said: The event, as a clause.
-        at_ns: Time of the error or of its discovery, on the launch's clock; 0: unknown.
-        evidence: Kept tracebacks and log of the launch; None until they are kept.
-        log: Most telling file of the launch's folder if no rank wrote a traceback.
-    """
-
-    def __init__(
-        self,
-        said: str,
-        *,
-        kind: Failure,
-        ranks: tuple[int, ...],
-        job: str | None = None,
-        at_ns: int = 0,
-        evidence: Path | None = None,
-        log: str = LOG_FILE,
-    ) -> None:
-        self.said, self.kind, self.ranks, self.job = said, kind, ranks, job
-        self.at_ns, self.evidence, self.log = at_ns, evidence, log
-        kept = f" What the ranks said is kept: {evidence}." if evidence else ""
-        again = "Run the same command again; if it fails again, try `overlayccl doctor`."
-        super().__init__(
-            f"{said}: all ranks were ended, finished work is kept.{kept} "
-            f"{disk.MEND + '.' if kind is Failure.DISK else again}"
-        )
-
-    def kept_at(self, evidence: Path) -> "LaunchError":
-        """Return the same error with the place of its evidence."""
-        return self._with(evidence=evidence)
-
-    def on_node(self, host: str, log: str) -> "LaunchError":
-        """Return the same error with its node and the node's log."""
-        return self._with(said=f"node {host}: {self.said}", log=log)
-
-    def _with(self, **changes: Any) -> "LaunchError":
-        fields = {
-            name: getattr(self, name) for name in ("said", "kind", "ranks", "job", "at_ns", "evidence", "log")
-        }
-        return LaunchError(**{**fields, **changes})
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        same = {name: getattr(self, name) for name in ("said", "ranks", "job", "at_ns")}
-        return {"kind": self.kind.name, **same}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "LaunchError":
-        """Rebuild the error from `to_json`."""
-        return cls(
-            data["said"],
-            kind=Failure[data["kind"]],
-            ranks=tuple(data["ranks"]),
-            job=data["job"],
-            at_ns=data["at_ns"],
-        )
-
-
-class RefusedError(ValueError):
-    """Ranks cannot start from here; the message says how to mend it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,16 +48,6 @@ class Launch:
     step_timeout_s: float = 60.0
     imports: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        data: dict[str, Any] = plain(self)
-        return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Launch":
-        """Rebuild the launch from `to_json`."""
-        return of_data(cls, data)
-
 
 class Starting(Protocol):
     """The process above the ranks of a launch on this host; they end with it."""
@@ -156,22 +66,16 @@ class Starting(Protocol):
     def wait(self) -> int:
         """Wait for the end and return the exit code."""
 
+    def exit_codes(self) -> Mapping[int, int]:
+        """Return process id -> exit code of a rank, negative for a signal, as far as the process has told."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Starter:
-    """How a library starts its ranks on this host.
-
-    Attributes:
-        start: Starts a part of a launch; its processes print to the part's log.
-        mark: Text in each rank's command line; process ids are reused.
-        exit_codes: Process id -> exit code of a rank, negative for a signal, as far as the process above has told.
-    """
-
-    start: Callable[[Launch, Part], Starting]
-    mark: str
-    exit_codes: Callable[[Part], Mapping[int, int]]
+    @property
+    def mark(self) -> str:
+        """Text in each rank's command line; process ids are reused."""
 
 
+Starter = Callable[[Launch, LocalRanks], Starting]
+"""How a library starts some ranks of a launch on this host; their processes print to its log."""
 Watch = Callable[[NDArray[np.int64]], None]
 
 
@@ -184,7 +88,7 @@ def run(
     starter: Starter,
     watch: Watch = no_watch,
     *,
-    part: Part | None = None,
+    part: LocalRanks | None = None,
     begun: Callable[[Starting], None] = lambda _: None,
     others_done: Callable[[], bool] = lambda: True,
 ) -> float:
@@ -204,7 +108,7 @@ def run(
         LaunchError: A rank or the process above it died, or a rank raised or hung. On every way out,
             KeyboardInterrupt included, all processes of the part have ended.
     """
-    part = part or Part.whole(plan.folder, plan.ranks)
+    part = part or LocalRanks.whole(plan.folder, plan.ranks)
     status = Status.create(part.status, part.count, part.clock_offset_ns)
     watcher = _Watcher(plan, part, starter, status)
     try:
@@ -222,12 +126,11 @@ def run(
 class _Watcher:
     """Looks at the ranks between polls and names their failure."""
 
-    def __init__(self, plan: Launch, part: Part, starter: Starter, status: Status) -> None:
+    def __init__(self, plan: Launch, part: LocalRanks, starter: Starter, status: Status) -> None:
         self.plan = plan
         self.part = part
-        self.starter = starter
         self.status = status
-        self.process = starter.start(plan, part)
+        self.process = starter(plan, part)
         self.foreign_cpu_share = 0.0
         self._steps = status.snapshot()[:, Status.STEPS]
         self._moved_at = self._started_at = time.monotonic()
@@ -264,7 +167,7 @@ class _Watcher:
 
     def end(self) -> None:
         """End every process of the launch."""
-        ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, self.starter.mark)}
+        ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, self.process.mark)}
         processes.kill_all(set(processes.tree(self.process.pid)) | ranks)
         self.process.wait()
 
@@ -297,7 +200,7 @@ class _Watcher:
             time.sleep(POLL_S)
         now = self.status.snapshot()
         failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
-        told = self.starter.exit_codes(self.part)
+        told = self.process.exit_codes()
         codes = [told.get(pid) for pid in rows[:, Status.PID].tolist()]
         gave = self.process.poll() or 0
         if gave < 0 or (gave > 0 and not len(failed) and not any(codes)):
@@ -321,7 +224,6 @@ class _Watcher:
             f"what started the {self.part.count} ranks ended ({_how(self.process.poll() or 0)}) while "
             f"{phase.words}{self._last_words(phase)}",
             kind=Failure.LAUNCHER,
-            ranks=(),
         )
 
     def _refused(self, rows: NDArray[np.int64], number: int) -> LaunchError:

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import clock, fingerprint, processes
-from overlayccl_core.launching.launch import Failure, Launch, LaunchError, Starter, Starting, run
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.launch import Launch, Starter, Starting, run
 from overlayccl_core.launching.lines import Lines, LostError
-from overlayccl_core.launching.parts import STATUS_FILE, TOKEN, Part
+from overlayccl_core.launching.local_ranks import STATUS_FILE, TOKEN, LocalRanks
 from overlayccl_core.launching.status import Status
+from overlayccl_core.tables.plain import of_data, plain
 
 NODE = "OVERLAYCCL_NODE"
 ALIVE_S = 1.0  # longest silence while ranks run
@@ -65,16 +67,17 @@ class _Agent:
         self.clock = self.status = None
         here = Path(tempfile.mkdtemp(prefix="overlayccl-"))
         try:
-            plan = Launch.from_json(asked["launch"])
+            plan = of_data(Launch, asked["launch"])
             _see(plan.folder)
             server = (self.address, asked["clock"]) if asked["boot"] != clock.boot() else None
-            part = Part.from_json(
+            part = of_data(
+                LocalRanks,
                 {
                     **asked["part"],
                     "status": str(here / STATUS_FILE),
                     "log": str(plan.folder / asked["log"]),
                     "clock_offset_ns": clock.offset_ns(*server, clock.QUESTIONS)[0] if server else 0,
-                }
+                },
             )
             deployment = Deployment.from_json(asked["deployment"])
             backend: _StartsRanks = loader.load("backends", deployment.backend)
@@ -91,15 +94,15 @@ class _Agent:
         except _BrokenOffError:
             self.say(ended=0.0)
         except LaunchError as error:
-            self.say(failed=error.to_json())
+            self.say(failed=plain(error))
         except LostError:
             raise
         except Exception as error:
-            self.say(failed=LaunchError(str(error), kind=Failure.LAUNCHER, ranks=()).to_json())
+            self.say(failed=plain(LaunchError(str(error), kind=Failure.LAUNCHER)))
         finally:
             shutil.rmtree(here, ignore_errors=True)
 
-    def _begun(self, part: Part, starting: Starting, server: tuple[str, int] | None) -> None:
+    def _begun(self, part: LocalRanks, starting: Starting, server: tuple[str, int] | None) -> None:
         """Report the ranks' start. Follow the clock from here on: drift during their start is no matter."""
         self.status = Status.open(part.status, part.count)
         self.clock = clock.Followed(*server) if server else None

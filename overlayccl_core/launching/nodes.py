@@ -10,6 +10,7 @@ import select
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +18,14 @@ from numpy.typing import NDArray
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import clock
 from overlayccl_core.launching.agents import ANSWER_S, Agents
-from overlayccl_core.launching.launch import (
-    POLL_S,
-    REPORT_PATIENCE_S,
-    Failure,
-    Launch,
-    LaunchError,
-    Watch,
-    no_watch,
-    who,
-)
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.launch import POLL_S, REPORT_PATIENCE_S, Launch, Watch, no_watch, who
 from overlayccl_core.launching.lines import LostError, Message
+from overlayccl_core.launching.local_ranks import log_of
 from overlayccl_core.launching.node_report import NodeReport, nodes_text
-from overlayccl_core.launching.parts import log_of
 from overlayccl_core.launching.processes import KILLED_S
 from overlayccl_core.launching.status import NO_JOB, WIDTH, Phase, Status
+from overlayccl_core.tables.plain import of_data, plain
 
 SILENT_S = END_S = KILLED_S + 30.0  # of silence: a node is lost; agents are silent while they end their ranks
 FIRST = (
@@ -89,6 +83,11 @@ def first_of(failures: Iterable[LaunchError]) -> LaunchError:
     return min(causes, key=lambda error: (FIRST.index(error.kind), error.at_ns))
 
 
+def _on_node(error: LaunchError, host: str, log: str) -> LaunchError:
+    """Return the same error with its node and the node's log."""
+    return replace(error, said=f"node {host}: {error.said}", log=log)
+
+
 class _Launched:
     """A launch on its way: status of all ranks, as reported by the agents."""
 
@@ -130,7 +129,7 @@ class _Launched:
             node,
             {
                 "number": self.number,
-                "launch": self.plan.to_json(),
+                "launch": plain(self.plan),
                 "part": part,
                 "log": log_of(node),
                 "deployment": self.agents.deployment.to_json(),
@@ -153,7 +152,6 @@ class _Launched:
         return LaunchError(
             f"node {self.nodes[node].host} was lost, with {ranks}",
             kind=Failure.LAUNCHER,
-            ranks=(),
             log=log_of(node),
         )
 
@@ -196,8 +194,8 @@ class _Launched:
         if "ended" in message:
             self.shares[node] = message["ended"]
         if "failed" in message:
-            error = LaunchError.from_json(message["failed"])
-            self.failed[node] = error.on_node(self.nodes[node].host, log_of(node))
+            error = of_data(LaunchError, message["failed"])
+            self.failed[node] = _on_node(error, self.nodes[node].host, log_of(node))
 
     def _keep_told(self) -> None:
         """Write down the nodes, and how much two clocks may have differed so far."""
@@ -221,12 +219,8 @@ class _Launched:
         behind = [error for error in hung if steps[list(error.ranks)].min() == fewest]
         ranks = tuple(sorted(rank for error in behind for rank in error.ranks))
         hosts = dict.fromkeys(self.nodes[rank // self.per_node].host for rank in ranks)
-        return LaunchError(
-            f"{who(ranks)} of {behind[0].said.partition(' of ')[2]}",
-            kind=Failure.HUNG,
-            ranks=ranks,
-            job=behind[0].job,
-        ).on_node(", ".join(hosts), behind[0].log)
+        said = f"{who(ranks)} of {behind[0].said.partition(' of ')[2]}"
+        return _on_node(replace(behind[0], said=said, ranks=ranks), ", ".join(hosts), behind[0].log)
 
     def all_done(self) -> bool:
         """Return whether all ranks are done."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.tables.atomic import write_text
 from overlayccl_core.tables.plain import of_data

@@ -12,13 +12,13 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core import disk
-from overlayccl_core.launching.launch import Failure, LaunchError
-from overlayccl_core.launching.parts import LOG_FILE
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.local_ranks import LOG_FILE
 from overlayccl_core.tables import records
 from overlayccl_core.tables.atomic import write_bytes
 
@@ -128,7 +128,7 @@ def at_work(folder: Path, evidence: Evidence, *, found_again: bool = False) -> I
     except LaunchError as error:
         if error.evidence is not None or error.kind is Failure.DISK:
             raise
-        raise error.kept_at(evidence.keep(folder, error.ranks, error.log)) from None
+        raise replace(error, evidence=evidence.keep(folder, error.ranks, error.log)) from None
     except OSError as error:
         stays = found_again and bool(disk.refused(error))
         raise

@@ -13,8 +13,9 @@ from overlayccl_core.backends.plan import LaunchPlan, planned_job
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.interface import INTERFACE
-from overlayccl_core.launching.launch import Launch, RefusedError, no_watch
+from overlayccl_core.launching.launch import Launch, no_watch
 from overlayccl_core.stages import selftest
 from tests.timing.batches import deployment, jobs, settings
 from workflow_scripts.pipeline import prepare

@@ -15,7 +15,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import agents, nodes
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.lines import Lines, LostError, Message
-from overlayccl_core.launching.parts import LOOPBACK, TOKEN
+from overlayccl_core.launching.local_ranks import LOOPBACK, TOKEN
 from overlayccl_core.launching.status import Phase
 
 RANKS = 4

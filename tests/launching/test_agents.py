@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.launching import agents, nodes, processes
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.local_ranks import NODES_LOG
 from overlayccl_core.launching.node_report import NodeReport
-from overlayccl_core.launching.parts import NODES_LOG
+from overlayccl_core.tables.plain import plain
 from overlayccl_core.timing.partial import Evidence, at_work
 from tests.launching.agents_in_words import Agent, asked, speaking, two_nodes
 
@@ -113,7 +114,7 @@ def test_a_node_whose_ranks_end_slowly_is_not_lost(
             agent.until("all done")
         time.sleep(slowly)
         failed = LaunchError("rank 2 of 4 died", kind=Failure.CRASHED, ranks=(2,), job="first")
-        agent.say(**({"failed": failed.to_json()} if fails else {"ended": 0.5}))
+        agent.say(**({"failed": plain(failed)} if fails else {"ended": 0.5}))
 
     for bound in ("SILENT_S", "END_S"):
         monkeypatch.setattr(nodes, bound, getattr(nodes, bound) / FASTER)
@@ -134,13 +135,13 @@ def test_the_end_of_a_launch_before_does_not_end_this_one(
     def fails(agent: Agent) -> None:
         agent.begin()
         failed = LaunchError("rank 3 of 4 died", kind=Failure.CRASHED, ranks=(3,))
-        agent.say(failed=failed.to_json())
+        agent.say(failed=plain(failed))
         agent.launch()
 
     def late(agent: Agent) -> None:
         agent.begin()
         agent.until("break off")
-        agent.say(failed=LaunchError("ranks 0, 1 of 4 raised", kind=Failure.RAISED, ranks=(0,)).to_json())
+        agent.say(failed=plain(LaunchError("ranks 0, 1 of 4 raised", kind=Failure.RAISED, ranks=(0,))))
         agent.begin()
         agent.say(number=1, ended=0.75)
         time.sleep(0.3)
@@ -226,7 +227,7 @@ def test_the_evidence_is_that_of_the_node_whose_rank_began_it(
     def fails(agent: Agent) -> None:
         agent.begin()
         (work / agent.asked["log"]).write_text("Killed")
-        agent.say(failed=LaunchError("rank 2 of 4 died", kind=Failure.CRASHED, ranks=(2,)).to_json())
+        agent.say(failed=plain(LaunchError("rank 2 of 4 died", kind=Failure.CRASHED, ranks=(2,))))
 
     work, evidence = tmp_path / "launch-0", Evidence(logs=tmp_path / "logs", name="bench")
     with (

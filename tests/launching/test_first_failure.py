@@ -2,7 +2,7 @@
 
 import pytest
 
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.nodes import first_of
 
 HANG_NS = 1000

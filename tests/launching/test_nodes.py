@@ -15,7 +15,8 @@ from overlayccl_core.backends.torchdist.backend import run_once
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import nodes
-from overlayccl_core.launching.launch import Failure, Launch, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.launcher import AGENT
 from overlayccl_core.launching.status import Phase, Status
 from overlayccl_core.timing.batch import time_programs

@@ -1,6 +1,5 @@
 """How ranks are started, and that how they ended is told as fields: nothing is read out of the launch's log."""
 
-import os
 import resource
 import signal
 import subprocess
@@ -8,14 +7,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from overlayccl_core.backends.torch_ranks import start, starting
 from overlayccl_core.backends.torchdist.environment import environment
 from overlayccl_core.launching.launch import Launch
-from overlayccl_core.launching.parts import LOG_FILE, STATUS_FILE, Part
+from overlayccl_core.launching.local_ranks import STATUS_FILE, LocalRanks
 from overlayccl_core.launching.status import Status
 from tests.on_ranks import here, launch
 from tests.timing.batches import processes_of
@@ -28,15 +26,12 @@ def started(folder: Path, *todo: str) -> tuple[int, dict[int, int], list[int]]:
     """Its exit code, rank -> how it ended, and the ranks that are still there."""
     (folder / "todo").write_text("\n".join(todo))
     plan = Launch(worker=WORKER, folder=folder, ranks=len(todo))
-    code = starting.start(plan, Part.whole(folder, len(todo)), environment(here(len(todo)), "")).wait()
+    process = starting.start(plan, LocalRanks.whole(folder, len(todo)), environment(here(len(todo)), ""))
+    code = process.wait()
     pids = {int((folder / f"pid-{rank}").read_text()): rank for rank in range(len(todo))}
-    codes = {pids[pid]: code for pid, code in exit_codes(folder).items()}
+    codes = {pids[pid]: code for pid, code in process.exit_codes().items()}
     time.sleep(0.5)
     return code, codes, [rank for pid, rank in pids.items() if Path(f"/proc/{pid}").exists()]
-
-
-def exit_codes(folder: Path) -> Any:
-    return starting.exit_codes(Part.whole(folder, 2))
 
 
 def test_ranks_meet_and_end(tmp_path: Path) -> None:
@@ -72,11 +67,6 @@ def test_a_rank_that_aborts_after_it_was_done_ends_nobody(tmp_path: Path, todo: 
 
 def test_ranks_that_fail_together_are_all_told(tmp_path: Path) -> None:
     assert started(tmp_path, "exit 3", "exit 4")[1] == {0: 3, 1: 4}
-
-
-def test_what_a_rank_prints_is_no_exit_code(tmp_path: Path) -> None:
-    (tmp_path / LOG_FILE).write_text(f"  exitcode  : -9 (pid: {os.getpid()})\n")
-    assert exit_codes(tmp_path) == {}
 
 
 CALLER = f"""

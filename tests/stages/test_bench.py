@@ -14,7 +14,7 @@ from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.evidence import values
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.stages import bench
 from overlayccl_core.stages.known_ways import known_way_rows

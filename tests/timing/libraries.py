@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.backends.trials import Observed, Trial, observed
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from tests.on_ranks import meaning
 
 Library = Callable[[Path, Sequence[Trial]], list[Observed]]  # what is observed in a launch's folder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.launching.parts import STATUS_FILE
+from overlayccl_core.launching.local_ranks import STATUS_FILE
 from overlayccl_core.launching.status import Status
 from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
 from overlayccl_core.timing.batch import time_programs

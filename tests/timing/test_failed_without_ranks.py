@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.timing.failed import FailedJobs, without_failed
 from tests.timing.batches import silent
 

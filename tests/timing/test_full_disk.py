@@ -1,7 +1,6 @@
 """Ranks on a disk that takes no more: nobody's Program is to blame, and what was measured is found again."""
 
 import errno
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.gates.on_ranks import inputs_of
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.tables.plain import of_data, plain
 from overlayccl_core.timing import kept
 from overlayccl_core.timing.batch import time_candidates, time_programs
 from overlayccl_core.timing.failed import FailedJobs, blamed
@@ -26,7 +26,7 @@ def test_no_job_is_blamed_for_a_disk(tmp_path: Path) -> None:
     assert blamed(error) is None and "Make room" in str(error) and "doctor" not in str(error)
     with pytest.raises(LaunchError):
         FailedJobs(tmp_path, silent).blame(error)
-    again = LaunchError.from_json(json.loads(json.dumps(error.to_json())))
+    again = of_data(LaunchError, plain(error))
     assert again.kind is Failure.DISK and str(again) == str(error)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.trials import Trial
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.tables import records
 from overlayccl_core.timing.batch import ValueCheck, _Timer

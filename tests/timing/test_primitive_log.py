@@ -10,7 +10,7 @@ from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Tier
 from overlayccl_core.configuration.topology import Limit
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.program.kinds import FLOATS, Kind
 from overlayccl_core.timing.primitives import Primitive
 from overlayccl_core.timing.selftest import Selftest, tried_first

@@ -16,7 +16,7 @@ from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Observed, Trial, observed
 from overlayccl_core.configuration.deployment import Tier
 from overlayccl_core.deployments.capabilities import Capabilities, permute_shape, permute_shapes
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.program.groups import NO_ORDER
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.stages import selftest

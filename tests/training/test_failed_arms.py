@@ -12,7 +12,8 @@ import pytest
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms
 from overlayccl_core.gates.training import passes
-from overlayccl_core.launching.launch import Failure, Launch, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.launch import Launch
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.tables.steps import STAMPS, STEPS

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from overlayccl_core import disk
-from overlayccl_core.launching.parts import STATUS
+from overlayccl_core.launching.local_ranks import STATUS
 from overlayccl_core.launching.status import Phase, RankStatus, Status
 
 STAY_S = 30.0  # until the launcher ends all ranks: leaving earlier may upset the others

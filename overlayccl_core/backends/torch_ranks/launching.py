@@ -14,7 +14,8 @@ from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_tr
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching import interface, launch, nodes
-from overlayccl_core.launching.launch import Launch, RefusedError, Starter, Watch, no_watch
+from overlayccl_core.launching.failures import RefusedError
+from overlayccl_core.launching.launch import Launch, Starter, Watch, no_watch
 from overlayccl_core.launching.launcher import launcher_of
 
 TIMER = "overlayccl_core.backends.torch_ranks.timer"

@@ -24,8 +24,9 @@ from typing import Any, NoReturn
 import torch.distributed as dist
 
 from overlayccl_core.launching import processes
-from overlayccl_core.launching.parts import Part
+from overlayccl_core.launching.local_ranks import LocalRanks
 from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.tables.plain import of_data
 
 OTHERS_S = 0.2  # for other failing ranks to end by themselves, before they are ended
 FILES = 65536  # Neuron, setup-trn1-multi-node-execution: connections of a rank to all others are files
@@ -37,7 +38,7 @@ def serve() -> None:
     many_files()
     for line in sys.stdin:
         asked = json.loads(line)
-        part = Part.from_json(asked["part"])
+        part = of_data(LocalRanks, asked["part"])
         for module in (asked["worker"], *asked["imports"]):
             with suppress(Exception):  # the importing rank reports it
                 resolve_name(module)
@@ -59,7 +60,7 @@ def many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, allowed))
 
 
-def _listening(part: Part) -> socket.socket | None:
+def _listening(part: LocalRanks) -> socket.socket | None:
     """Return the socket for the store; None if another host has the store."""
     if part.port:
         return None
@@ -70,7 +71,9 @@ def _answer(**told: int) -> None:
     print(json.dumps(told), flush=True)
 
 
-def _launch(asked: Mapping[str, Any], part: Part, server: socket.socket | None, parent: int) -> NoReturn:
+def _launch(
+    asked: Mapping[str, Any], part: LocalRanks, server: socket.socket | None, parent: int
+) -> NoReturn:
     """Run the process of one launch."""
     code = 1
     try:
@@ -85,7 +88,7 @@ def _launch(asked: Mapping[str, Any], part: Part, server: socket.socket | None, 
         os._exit(code)
 
 
-def main(folder: Path, part: Part, worker: str, exit_codes: Path, server: socket.socket | None) -> int:
+def main(folder: Path, part: LocalRanks, worker: str, exit_codes: Path, server: socket.socket | None) -> int:
     """Start the ranks of a part and wait for them; return 1 if some failed.
 
     Args:
@@ -148,7 +151,7 @@ def _start(
         os._exit(code)
 
 
-def _first_failed(running: set[int], part: Part) -> dict[int, int]:
+def _first_failed(running: set[int], part: LocalRanks) -> dict[int, int]:
     """Return process id and exit code of the first failed rank; empty if all end well.
 
     An abort after the rank has reported its end is no failure: some libraries' destructors abort.
@@ -161,7 +164,7 @@ def _first_failed(running: set[int], part: Part) -> dict[int, int]:
     return {}
 
 
-def _was_done(pid: int, part: Part) -> bool:
+def _was_done(pid: int, part: LocalRanks) -> bool:
     """Tell whether a rank has reported its work as done, in its status."""
     if not part.status.exists():
         return False

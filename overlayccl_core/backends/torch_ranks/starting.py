@@ -16,7 +16,8 @@ from typing import Any, BinaryIO
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import processes
 from overlayccl_core.launching.launch import Launch, Starter
-from overlayccl_core.launching.parts import TOKEN, Part
+from overlayccl_core.launching.local_ranks import TOKEN, LocalRanks
+from overlayccl_core.tables.plain import plain
 
 START = "overlayccl_core.backends.torch_ranks.start"
 EXIT_CODES_FILE = "exit-codes.json"
@@ -26,7 +27,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # the caller may 
 
 def starter(environment: Mapping[str, str]) -> Starter:
     """Return the Starter of ranks with this environment, plus `Part.environment` of each rank."""
-    return Starter(start=lambda plan, part: start(plan, part, environment), mark=START, exit_codes=exit_codes)
+    return lambda plan, part: start(plan, part, environment)
 
 
 def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[str, str]:
@@ -41,7 +42,7 @@ def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[s
     return environment
 
 
-def start(plan: Launch, part: Part, environment: Mapping[str, str]) -> "_Starting":
+def start(plan: Launch, part: LocalRanks, environment: Mapping[str, str]) -> "_Starting":
     """Begin a launch in the server process of the launches before it, if it lives and has this environment."""
     wanted = (dict(environment), Path.cwd())
     server = getattr(_OF_THREAD, "server", None)
@@ -94,15 +95,18 @@ def _end(process: "subprocess.Popen[bytes]", errors: BinaryIO) -> None:
 class _Starting:
     """The process of one launch, a child of the server's. port: of the store where its ranks meet."""
 
-    def __init__(self, server: _Server, plan: Launch, part: Part) -> None:
+    mark = START
+
+    def __init__(self, server: _Server, plan: Launch, part: LocalRanks) -> None:
         self._server = server
+        self._exit_codes = part.status.with_name(EXIT_CODES_FILE)
         server.ask(
             {
                 "folder": str(plan.folder),
                 "worker": plan.worker,
                 "imports": list(plan.imports),
-                "part": part.to_json(),
-                "exit_codes": str(_exit_codes_file(part)),
+                "part": plain(part),
+                "exit_codes": str(self._exit_codes),
             }
         )
         told = server.answer(None) or {}
@@ -128,13 +132,7 @@ class _Starting:
             self._ended = told["ended"]
         return self._ended
 
-
-def exit_codes(part: Part) -> dict[int, int]:
-    """Return the exit codes of a part's failed ranks, as written by `start.main`."""
-    file = _exit_codes_file(part)
-    codes = json.loads(file.read_text()) if file.exists() else {}
-    return {int(pid): code for pid, code in codes.items()}
-
-
-def _exit_codes_file(part: Part) -> Path:
-    return part.status.with_name(EXIT_CODES_FILE)
+    def exit_codes(self) -> dict[int, int]:
+        """Return the exit codes of failed ranks, as written by `start.main`."""
+        codes = json.loads(self._exit_codes.read_text()) if self._exit_codes.exists() else {}
+        return {int(pid): code for pid, code in codes.items()}

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.interface import address_towards
-from overlayccl_core.launching.launch import Failure, LaunchError
 from overlayccl_core.launching.launcher import agent
 
 agents, this_host = True, False
@@ -149,13 +149,13 @@ def address(deployment: Deployment) -> str:
         said = (
             f"Slurm tells of {len(told)} nodes in job {job} ({nodes}), and deployment {deployment.name} has "
         )
-        raise LaunchError(f"{said}{deployment.nodes}", kind=Failure.LAUNCHER, ranks=())
+        raise LaunchError(f"{said}{deployment.nodes}", kind=Failure.LAUNCHER)
     name, last = told[deployment.nodes - 1]
     try:
         return address_towards(last)
     except OSError as error:
         said = f"node {name} has the address {last}, to which no way leads from here ({error})"
-        raise LaunchError(said, kind=Failure.LAUNCHER, ranks=()) from None
+        raise LaunchError(said, kind=Failure.LAUNCHER) from None
 
 
 def start(

@@ -14,7 +14,7 @@ from overlayccl_core.asking.conversation import Message, NoAnswer, Request, Tool
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.configuration.settings import FitSection, ProbingSection
 from overlayccl_core.costmodel.theta import Coefficient, Status
-from overlayccl_core.launching.launch import LaunchError
+from overlayccl_core.launching.failures import LaunchError
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.probes.asked.arms import seconds_of, theta_of, timed_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core.configuration.profile import Profile
-from overlayccl_core.launching.launch import LaunchError
+from overlayccl_core.launching.failures import LaunchError
 from overlayccl_core.launching.launchers import here, slurm
 from tests.timing.batches import deployment
 

@@ -8,7 +8,7 @@ import pytest
 
 from overlayccl_core.asking.conversation import NoAnswer, ReplyOutcome, User
 from overlayccl_core.asking.ledger import Ledger
-from overlayccl_core.launching.launch import Failure, LaunchError
+from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.measurements import measurements
 from tests.asking.requests import ledger

@@ -12,7 +12,8 @@ from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial, Values, observed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
-from overlayccl_core.launching.launch import Launch, RefusedError, Starter, Watch
+from overlayccl_core.launching.failures import RefusedError
+from overlayccl_core.launching.launch import Launch, Starter, Watch
 from overlayccl_core.launching.status import Phase, Status
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.json_form import dumps, loads

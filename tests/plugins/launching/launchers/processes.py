@@ -13,7 +13,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
 from overlayccl_core.launching.launcher import agent
-from overlayccl_core.launching.parts import LOOPBACK
+from overlayccl_core.launching.local_ranks import LOOPBACK
 
 ALL = """
 import os, shlex, subprocess, sys

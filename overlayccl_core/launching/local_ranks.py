@@ -1,11 +1,7 @@
 """One host's part of a launch, and the environment of its ranks."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from overlayccl_core.tables.plain import of_data, plain
 
 TOKEN = "OVERLAYCCL_AGENT_TOKEN"  # identifies a requester's agents
 STATUS = "OVERLAYCCL_STATUS"
@@ -16,7 +12,7 @@ NODES_LOG = "launch-nodes.log"  # output of the launcher and the agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class LocalRanks:
     """Some ranks of a launch, `first` to `first + count - 1` of `ranks`.
 
     Attributes:
@@ -36,7 +32,7 @@ class Part:
     clock_offset_ns: int = 0
 
     @classmethod
-    def whole(cls, folder: Path, ranks: int) -> "Part":
+    def whole(cls, folder: Path, ranks: int) -> "LocalRanks":
         """Return a part of all ranks on this host, with status and log in the launch's folder."""
         return cls(
             first=0,
@@ -47,16 +43,6 @@ class Part:
             status=folder / STATUS_FILE,
             log=folder / LOG_FILE,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        data: dict[str, Any] = plain(self)
-        return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Part":
-        """Rebuild the part from `to_json`."""
-        return of_data(cls, data)
 
     def environment(self, local_rank: int, port: int) -> dict[str, str]:
         """Return the variables of a rank's process: torchrun's and ours. `port`: the store's."""

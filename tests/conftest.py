@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from overlayccl_core import loader
 from overlayccl_core.backends.measured import TimingSettings
 from overlayccl_core.tables.remake import PROFILE
 from tests.sandbox.forked import fork_processes
@@ -42,6 +43,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that was told of a profile tells it to the rest of its process, which ends with it; not here."""
     monkeypatch.setenv(PROFILE, "local")
+
+
+@pytest.fixture
+def plug_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plug-ins of tests are there."""
+    monkeypatch.setenv(loader.VARIABLE, str(Path(__file__).parent / "plugins"))
 
 
 @pytest.fixture

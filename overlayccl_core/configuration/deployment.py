@@ -52,6 +52,10 @@ class Deployment(Fields):
         default="here",
         description="file in launching/launchers/ of what starts the ranks of each node; here: all on this host",
     )
+    launcher_options: dict[str, str] = Field(
+        default_factory=dict,
+        description="what the launcher is told beside the other fields (a link's rate): with others it is another machine",
+    )
     node: str = Field(
         default="", description="what a node is (`trn1.32xlarge`), where ranks start on others than this host"
     )

@@ -23,10 +23,12 @@ class Launcher(Protocol):
     Attributes:
         agents: Whether agents on nodes start the ranks; False: the measuring process starts them itself.
         this_host: Whether this host is all nodes, so that what it is stands in the fingerprint.
+        options: Known names in `launcher_options` of a deployment; all of those stand in the fingerprint.
     """
 
     agents: bool
     this_host: bool
+    options: tuple[str, ...]
 
     def refuses(self, deployment: Deployment) -> str:
         """Return why no ranks of the deployment can start from here, with the mend; empty if they can."""
@@ -70,8 +72,16 @@ class Launcher(Protocol):
 
 
 def launcher_of(deployment: Deployment) -> Launcher:
-    """Return the deployment's launcher; ValueError names the known ones."""
-    return loader.plug_in(Launcher, FOLDER, deployment.launcher)
+    """Return the deployment's launcher; ValueError names the known ones, or an option that it does not know."""
+    launcher = loader.plug_in(Launcher, FOLDER, deployment.launcher)
+    for name in deployment.launcher_options:
+        if name not in launcher.options:
+            known = ", ".join(launcher.options) or "none"
+            raise ValueError(
+                f"deployment {deployment.name}: launcher_options: launcher {deployment.launcher} knows no {name!r}: "
+                f"take it away, or use one of its options ({known})"
+            )
+    return launcher
 
 
 def agent(towards: tuple[str, int]) -> list[str]:

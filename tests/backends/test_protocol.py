@@ -28,10 +28,8 @@ def declared(protocol: type) -> dict[str, inspect.Signature]:
 
 
 @pytest.mark.parametrize("name", ["torchdist", "torchxla", "paper"])
-def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(ROOT / "tests" / "plugins"))
+@pytest.mark.usefixtures("plug_ins")
+def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(name: str) -> None:
     backend = loader.load("backends", name)
     for attribute in Backend.__annotations__:
         assert hasattr(backend, attribute), attribute
@@ -55,10 +53,10 @@ def test_a_backend_defines_all_that_is_declared_with_the_same_arguments(
         ("torchxla", "neuron"),
     ],
 )
+@pytest.mark.usefixtures("plug_ins")
 def test_a_fingerprint_tells_the_versions_that_deployed_modules_compare(
     name: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(ROOT / "tests" / "plugins"))
     backend, printer = loader.load("backends", name), loader.load("backends", name, "deployed")
     if library == "nccl":
         monkeypatch.setattr(backend, "_gpus", lambda: 4)

@@ -28,9 +28,8 @@ PLUGINS = Path(__file__).parents[1] / "plugins"
 
 
 @pytest.fixture(autouse=True)
-def launchers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def launchers(plug_ins: None) -> Iterator[None]:
     """The launcher of tests; no process of a launch is left."""
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(PLUGINS))
     yield
     if (agents := getattr(nodes._OF_THREAD, "agents", None)) is not None:
         agents.end()

@@ -30,6 +30,8 @@ def host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:
     if launcher.agents:
         of = deployment.node or deployment.launcher
         parts |= {"nodes": f"{deployment.nodes} of {of}", "launcher": deployment.launcher}
+    if options := deployment.launcher_options:
+        parts["launcher options"] = " ".join(f"{name}={value}" for name, value in sorted(options.items()))
     return parts
 
 

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 
-agents, this_host = False, True
+agents, this_host, options = False, True, ()
 
 
 def refuses(deployment: Deployment) -> str:

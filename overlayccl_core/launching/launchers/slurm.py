@@ -19,7 +19,7 @@ from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.interface import address_towards
 from overlayccl_core.launching.launcher import agent
 
-agents, this_host = True, False
+agents, this_host, options = True, False, ()
 
 JOB = "SLURM_JOB_ID"
 OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")

@@ -26,7 +26,7 @@ agents = [
 sys.exit(max(one.wait() for one in agents))
 """
 
-agents, this_host = True, True
+agents, this_host, options = True, True, ("link",)
 
 
 def refuses(_deployment: Deployment) -> str:

@@ -53,10 +53,6 @@ class TimingSettings:
                 f"(got {self.max_repeats}, {self.cold_rounds}, {self.lead_in_ms}, {self.min_sample_ms})"
             )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:

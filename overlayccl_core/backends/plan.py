@@ -10,6 +10,7 @@ Rank 0 writes stamps as rounds go, so an interrupted launch keeps every round fi
 """
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,6 +72,15 @@ class LaunchPlan:
     started_ns: int
     settings: TimingSettings
     jobs: tuple[PlannedJob, ...]
+
+    @classmethod
+    def of(
+        cls, jobs: Sequence[Job], settings: TimingSettings, *, ranks: int, launch: int = 0
+    ) -> "LaunchPlan":
+        """Plan a launch whose budget begins now."""
+        planned = tuple(planned_job(index, job) for index, job in enumerate(jobs))
+        started_ns = time.monotonic_ns()
+        return cls(launch=launch, ranks=ranks, started_ns=started_ns, settings=settings, jobs=planned)
 
     @property
     def visits(self) -> int:

@@ -9,8 +9,9 @@ out-<i>-<r>.overwritten  its change of protected values there
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -164,8 +165,10 @@ def write_said(folder: Path, index: int, rank: int, what: str, text: str) -> Non
 
 def read_seen(folder: Path, trials: Sequence[Trial], ranks: int) -> list[Observed]:
     """Return the outcomes of all trials of a folder."""
-    last = _Last()
-    return [_observed(folder, index, trial, ranks, last) for index, trial in enumerate(trials)]
+    read = lru_cache(maxsize=1)(
+        _arrays
+    )  # of one trial's ranks at once; those of all trials together may be large
+    return [_observed(folder, index, trial, ranks, read) for index, trial in enumerate(trials)]
 
 
 def port_key(port: Port) -> str:
@@ -177,7 +180,7 @@ def _kept(x: NDArray[Any]) -> NDArray[Any]:
     return x if x.dtype in KEPT else x.astype(np.float64)
 
 
-def _observed(folder: Path, index: int, trial: Trial, ranks: int, last: "_Last") -> Observed:
+def _observed(folder: Path, index: int, trial: Trial, ranks: int, read: "_Read") -> Observed:
     for rank in range(ranks):
         error, overwritten = (_said(folder, index, rank, what) for what in ("error", "overwritten"))
         if error or overwritten:
@@ -186,9 +189,9 @@ def _observed(folder: Path, index: int, trial: Trial, ranks: int, last: "_Last")
     files = tuple(folder / f"out-{index}-{rank}.npz" for rank in range(ranks))
     tiled = tuple(port for port in ports if port in trial.output_tiles)
     return Observed(
-        outputs=_Outputs(files, ports, last),
-        farthest=_Outputs(files, tiled, last, FARTHEST),
-        bits=_Outputs(files, tiled, last, BITS),
+        outputs=_Outputs(files, ports, read),
+        farthest=_Outputs(files, tiled, read, FARTHEST),
+        bits=_Outputs(files, tiled, read, BITS),
     )
 
 
@@ -197,39 +200,31 @@ def _said(folder: Path, index: int, rank: int, what: str) -> str:
     return f"rank {rank}: {file.read_text()}" if file.exists() else ""
 
 
-class _Last:
-    """The files of one trial's ranks, read at once; those of all trials together may be large."""
+_Read = Callable[[tuple[Path, ...]], list[dict[str, NDArray[Any]]]]
 
-    def __init__(self) -> None:
-        self._files: tuple[Path, ...] = ()
-        self._of_ranks: list[dict[str, NDArray[Any]]] = []
 
-    def of_ranks(self, files: tuple[Path, ...]) -> list[dict[str, NDArray[Any]]]:
-        """Return the content of each file."""
-        if files != self._files:
-            self._files, self._of_ranks = (), []
-            for file in files:
-                with np.load(file) as arrays:
-                    self._of_ranks.append(dict(arrays))
-            self._files = files
-        return self._of_ranks
+def _arrays(files: tuple[Path, ...]) -> list[dict[str, NDArray[Any]]]:
+    """Return the content of each file."""
+    content = []
+    for file in files:
+        with np.load(file) as arrays:
+            content.append(dict(arrays))
+    return content
 
 
 class _Outputs(Mapping[Port, NDArray[Any]]):
     """Outputs of a trial, read on access."""
 
-    def __init__(self, files: tuple[Path, ...], ports: Sequence[Port], last: _Last, before: str = "") -> None:
+    def __init__(self, files: tuple[Path, ...], ports: Sequence[Port], read: _Read, before: str = "") -> None:
         self._before = before
         self._files = files
         self._ports = ports
-        self._last = last
+        self._read = read
 
     def __getitem__(self, port: Port) -> NDArray[Any]:
         if port not in self._ports:
             raise KeyError(port)
-        return np.stack(
-            [arrays[self._before + port_key(port)] for arrays in self._last.of_ranks(self._files)]
-        )
+        return np.stack([arrays[self._before + port_key(port)] for arrays in self._read(self._files)])
 
     def __iter__(self) -> Iterator[Port]:
         return iter(self._ports)

@@ -54,7 +54,8 @@ class Deployment(Fields):
     )
     launcher_options: dict[str, str] = Field(
         default_factory=dict,
-        description="what the launcher is told beside the other fields (a link's rate): with others it is another machine",
+        description="what the launcher is told beside the other fields (a link's rate): with others it is another "
+        "machine",
     )
     node: str = Field(
         default="", description="what a node is (`trn1.32xlarge`), where ranks start on others than this host"

@@ -19,13 +19,14 @@ steal at least.
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from overlayccl_core.launching import processes
 
 LEAST_S = 1.0  # of CPU time: below it, rounding to ticks of 10 ms would look like a share
 STAT = Path("/proc/stat")
+TICKS = os.sysconf("SC_CLK_TCK")  # a second
 IDLE, IO_WAIT, IRQ, SOFT_IRQ, STEAL = range(3, 8)  # columns of a CPU in /proc/stat (man 5 proc)
 
 
@@ -41,13 +42,8 @@ class CpuTimes:
 
     def since(self, before: "CpuTimes") -> "CpuTimes":
         """Return the difference of two readings of the same CPUs."""
-        return CpuTimes(
-            passed_s=self.passed_s - before.passed_s,
-            idle_s=self.idle_s - before.idle_s,
-            interrupts_s=self.interrupts_s - before.interrupts_s,
-            stolen_s=self.stolen_s - before.stolen_s,
-            own_s=self.own_s - before.own_s,
-        )
+        was = asdict(before)
+        return CpuTimes(**{name: seconds - was[name] for name, seconds in asdict(self).items()})
 
     @property
     def left_s(self) -> float:
@@ -72,7 +68,7 @@ def read(own: Iterable[int]) -> CpuTimes:
     me = os.getpid()
     states = ((pid, state) for pid in own if (state := processes.state(pid)) is not None)
     ticks = sum(state.own_ticks if pid == me else state.ticks for pid, state in states)
-    return cpu_times(text, cpus, passed_s=passed_s, own_s=ticks / _ticks_a_second())
+    return cpu_times(text, cpus, passed_s=passed_s, own_s=ticks / TICKS)
 
 
 def cpu_times(stat: str, cpus: Iterable[int], *, passed_s: float, own_s: float) -> CpuTimes:
@@ -81,8 +77,7 @@ def cpu_times(stat: str, cpus: Iterable[int], *, passed_s: float, own_s: float) 
     lines = (line.split() for line in stat.splitlines() if line.startswith("cpu"))
     rows = [list(map(int, columns)) for name, *columns in lines if name in names]
     idle, io_wait, irq, soft_irq, steal = (
-        sum(row[column] for row in rows) / _ticks_a_second()
-        for column in (IDLE, IO_WAIT, IRQ, SOFT_IRQ, STEAL)
+        sum(row[column] for row in rows) / TICKS for column in (IDLE, IO_WAIT, IRQ, SOFT_IRQ, STEAL)
     )
     return CpuTimes(
         passed_s=passed_s,
@@ -91,7 +86,3 @@ def cpu_times(stat: str, cpus: Iterable[int], *, passed_s: float, own_s: float) 
         stolen_s=steal,
         own_s=own_s,
     )
-
-
-def _ticks_a_second() -> int:
-    return os.sysconf("SC_CLK_TCK")

@@ -78,7 +78,7 @@ def launcher_of(deployment: Deployment) -> Launcher:
         if name not in launcher.options:
             known = ", ".join(launcher.options) or "none"
             raise ValueError(
-                f"deployment {deployment.name}: launcher_options: launcher {deployment.launcher} knows no {name!r}: "
+                f"deployment {deployment.name}: launcher_options: {deployment.launcher} knows no {name!r}: "
                 f"take it away, or use one of its options ({known})"
             )
     return launcher

@@ -2,7 +2,6 @@
 
 from enum import IntEnum
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class Status:
     def create(cls, path: Path, ranks: int, clock_offset_ns: int = 0) -> "Status":
         """Create a file with no rank started; OSError if there is no room for it."""
         allocate(path, 8 * (WIDTH * ranks + 1))
-        status = cls._mapped(path, ranks, "r+")
+        status = cls.open(path, ranks)
         status.array[:, cls.JOB] = NO_JOB
         status.clock_offset_ns = clock_offset_ns
         return status
@@ -56,11 +55,7 @@ class Status:
     @classmethod
     def open(cls, path: Path, ranks: int) -> "Status":
         """Open the launcher's file."""
-        return cls._mapped(path, ranks, "r+")
-
-    @classmethod
-    def _mapped(cls, path: Path, ranks: int, mode: Literal["r+"]) -> "Status":
-        shared = np.asarray(np.memmap(path, np.int64, mode, shape=(WIDTH * ranks + 1,)))
+        shared = np.asarray(np.memmap(path, np.int64, "r+", shape=(WIDTH * ranks + 1,)))
         return cls(shared[:-1].reshape(ranks, WIDTH), shared[-1:])
 
     @property

@@ -7,14 +7,13 @@ in an order of its own. Readers make the estimates (`overlayccl_core.measuring.s
 """
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
-from overlayccl_core.backends.plan import Calibration, LaunchPlan, planned_job
+from overlayccl_core.backends.plan import Calibration, LaunchPlan
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.node_report import LaunchClock, doubts
@@ -68,7 +67,7 @@ class Batch:
             (job.key, job.program.digest, job.source, job.deployed, job.rounds, job.races)
             for job in self.jobs
         ]
-        digest = key(programs, self.settings.to_json(), fingerprint, self.code)
+        digest = key(programs, asdict(self.settings), fingerprint, self.code)
         return Path(self.partial_dir) / f"{self.rule}-{digest}"
 
     def evidence(self) -> Evidence:
@@ -261,13 +260,7 @@ class _Timer:
 
     def _time(self, launch: int, jobs: Sequence[Job], work: Path) -> float:
         """Run one launch in a folder; return the share of the CPU taken by others."""
-        plan = LaunchPlan(
-            launch=launch,
-            ranks=self.deployment.ranks,
-            started_ns=time.monotonic_ns(),
-            settings=self.settings,
-            jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
-        )
+        plan = LaunchPlan.of(jobs, self.settings, ranks=self.deployment.ranks, launch=launch)
         plan.write(work, jobs)
         watch = _reporter(plan, work, self.progress).watch
         return self.backend.time_launch(self.deployment, work, plan, watch)

@@ -1,6 +1,5 @@
 """The checks before any timing: right values, the library's capabilities, and real tiers."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 
 from overlayccl_core.backends.backend import Backend
 from overlayccl_core.backends.measured import Job, TimingSettings
-from overlayccl_core.backends.plan import LaunchPlan, planned_job
+from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.trials import Observed, Trial, Values
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
@@ -294,13 +293,7 @@ class Selftest:
         """Return us of one call, by name."""
         jobs = [self._job(primitive, name) for name, primitive in gathers.items()]
         settings = TimingSettings(seconds=TIER_SECONDS, maximum_rounds=20)
-        plan = LaunchPlan(
-            launch=0,
-            ranks=self.deployment.ranks,
-            started_ns=time.monotonic_ns(),
-            settings=settings,
-            jobs=tuple(planned_job(index, job) for index, job in enumerate(jobs)),
-        )
+        plan = LaunchPlan.of(jobs, settings, ranks=self.deployment.ranks)
         with at_work(self.folder / "tiers", self.evidence) as work:
             plan.write(work, jobs)
             share = self.backend.time_launch(self.deployment, work, plan, no_watch)

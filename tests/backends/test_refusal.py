@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from overlayccl_core.backends.plan import LaunchPlan, planned_job
+from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment, Tier
@@ -29,9 +29,7 @@ MEND = "set launcher to slurm, or ranks_per_node to 4 to measure this host"
 
 
 def timed(where: Deployment, folder: Path) -> Any:
-    plan = LaunchPlan(
-        launch=0, ranks=4, started_ns=0, settings=settings(), jobs=tuple(map(planned_job, range(1), jobs(4)))
-    )
+    plan = LaunchPlan.of(jobs(4)[:1], settings(), ranks=4)
     return backend.time_launch(where, folder, plan, no_watch)
 
 

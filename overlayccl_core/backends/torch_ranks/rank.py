@@ -38,22 +38,18 @@ class TorchRank:
 
     @property
     def index(self) -> int:
-        """The rank's number, from 0."""
         return self.place.rank
 
     @property
     def ranks(self) -> int:
-        """The number of ranks."""
         return self.place.ranks
 
     def largest(self, *values: float) -> list[float]:
-        """Return the largest of each value over all ranks, on all ranks."""
         tensor = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self.control)
         return [float(x) for x in tensor.tolist()]
 
     def everybody(self, *values: float) -> list[list[float]]:
-        """Return the values of every rank, by rank."""
         told = torch.empty(self.ranks, len(values), dtype=torch.float64)
         dist.all_gather(list(told), torch.tensor(values, dtype=torch.float64), group=self.control)
         of_ranks: list[list[float]] = told.tolist()

@@ -7,15 +7,13 @@ import os
 from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core.backends.rank import Rank
-from overlayccl_core.backends.torch_ranks import launching
+from overlayccl_core.backends.torch_ranks.torch_backend import NOT_INSTALLED, Rows, TorchBackend
 from overlayccl_core.backends.torchdist.environment import environment, environment_parts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.launching import fingerprint as fingerprints
-from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
@@ -28,8 +26,6 @@ LIBRARIES = {
 NEURON = "torch-neuronx"  # TorchNeuron: torch.distributed on Trainium 2 and later
 VERSIONS = ("torch", "nccl", NEURON)  # a fingerprint names those in use; deployed modules compare them
 CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
-Rows = list[dict[str, Any]]
-cannot_train = launching.cannot_train
 
 
 def emit(program: Program) -> str:
@@ -37,33 +33,14 @@ def emit(program: Program) -> str:
     return torch_dialect.emit(program, calls=CALLS)
 
 
-def fingerprint(deployment: Deployment) -> str:
-    """Describe CPU, devices, torch, library, ranks and their environment in one line."""
-    parts = {
-        **launching.host_parts(deployment, devices=deployment.library != "gloo"),
-        **_versions(deployment.library),
-        "library": deployment.library,
-        "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
-        **environment_parts(deployment),
-    }
-    return fingerprints.line(parts)
-
-
-def _versions(library: str) -> dict[str, str]:
-    """Return the VERSIONS relevant for the library; gloo is torch's own."""
+def _versions(deployment: Deployment) -> dict[str, str]:
+    """Return the VERSIONS in use with the library; gloo is torch's own."""
+    if util.find_spec("torch") is None:
+        return {"torch": f"{NOT_INSTALLED}: run `make`"}
     torch = {"torch": metadata.version("torch")}
-    if library == "neuron":
-        return {**torch, NEURON: metadata.version(NEURON) if _has_neuron() else "not installed"}
-    return {**torch, "nccl": _nccl_version()} if library == "nccl" else torch
-
-
-def refuses(deployment: Deployment) -> str:
-    """Return why ranks cannot be started (launcher, library, or interface to meet on); empty if they can."""
-    return (
-        launcher_of(deployment).refuses(deployment)
-        or _refused_library(deployment)
-        or launching.refused_interface(deployment, environment)
-    )
+    if deployment.library == "neuron":
+        return {**torch, NEURON: metadata.version(NEURON) if _has_neuron() else NOT_INSTALLED}
+    return {**torch, "nccl": _nccl_version()} if deployment.library == "nccl" else torch
 
 
 def _refused_library(deployment: Deployment) -> str:
@@ -110,7 +87,7 @@ def _nccl_version() -> str:
     try:
         return ".".join(map(str, nccl.version()))
     except AttributeError:
-        return "not installed"
+        return NOT_INSTALLED
 
 
 def oversubscribed(deployment: Deployment) -> bool:
@@ -118,23 +95,12 @@ def oversubscribed(deployment: Deployment) -> bool:
     return deployment.ranks_per_node > len(os.sched_getaffinity(0))
 
 
-def doctor(deployment: Deployment) -> Rows:
-    """Check the library, and whether ranks can be started: rows of check, ok, detail."""
-    installed = util.find_spec("torch") is not None
-    version = metadata.version("torch") if installed else "not installed: run `make`"
-    refused = refuses(deployment)
-    return [
-        {"check": "torch", "ok": installed, "detail": version},
-        {"check": "ranks", "ok": not refused, "detail": refused or launching.ranks_of(deployment)},
-    ]
-
-
 def host(deployment: Deployment) -> Rows:
     """Report cores for the ranks, with nccl also GPUs: rows of check, ok, detail."""
     cores = f"{deployment.ranks_per_node} ranks on {fingerprints.host_parts()['cores']} cores"
     if oversubscribed(deployment):
         cores += ": oversubscribed, start-up times contain the operating system's scheduler"
-    rows = [
+    rows: Rows = [
         {"check": "cpu", "ok": True, "detail": fingerprints.cpu_model()},
         {"check": "cores", "ok": True, "detail": cores},
     ]
@@ -144,11 +110,17 @@ def host(deployment: Deployment) -> Rows:
     return rows
 
 
-_launches = launching.Launches(
-    refuses=refuses, environment=environment, imports=("overlayccl_core.backends.torchdist.frameworks",)
+_shared = TorchBackend(
+    on_cpus={"gloo": ""},
+    versions=_versions,
+    refuses_library=_refused_library,
+    environment=environment,
+    environment_parts=environment_parts,
+    imports=("overlayccl_core.backends.torchdist.frameworks",),
 )
-starter, time_launch = _launches.starter, _launches.time_launch
-run_once, train = _launches.run_once, _launches.train
+fingerprint, refuses, cannot_train = _shared.fingerprint, _shared.refuses, _shared.cannot_train
+doctor, starter, train = _shared.doctor, _shared.starter, _shared.train
+time_launch, run_once = _shared.time_launch, _shared.run_once
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

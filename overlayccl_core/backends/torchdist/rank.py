@@ -25,7 +25,7 @@ NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, at its s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank(TorchRank):
-    """This rank, and the device of its tensors."""
+    """This rank; its members are declared in `backends.rank.Rank`."""
 
     device: str
 
@@ -38,7 +38,6 @@ class Rank(TorchRank):
         """Do nothing: calls are issued as they come."""
 
     def force(self) -> None:
-        """Wait until everything issued on the device has happened."""
         if self.device != "cpu":
             torch.accelerator.synchronize()
 
@@ -52,17 +51,14 @@ class Rank(TorchRank):
         return f"torch {torch.__version__}"
 
     def make_usual_groups(self) -> None:
-        """Make contiguous groups of every size that divides the ranks."""
         groups.make_usual_groups()
 
     def load(self, path: Path, name: str, members: Members) -> ModuleType:
-        """Import an emitted module and connect it."""
         module = driver.load_module(path, name)
         module.connect(members, groups.shared_group, self.device)
         return module
 
     def load_deployed(self, path: Path, name: str, members: Members, case: str) -> driver.Deployed:
-        """Import a deployed file and connect one of its Cases."""
         module = driver.load_module(path, name)
         return driver.Deployed(module, case, members, groups.shared_group, self.device)
 

@@ -8,10 +8,9 @@ import os
 from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core.backends.rank import Rank
-from overlayccl_core.backends.torch_ranks import launching
+from overlayccl_core.backends.torch_ranks.torch_backend import NOT_INSTALLED, TorchBackend
 from overlayccl_core.backends.torchxla import node
 from overlayccl_core.backends.torchxla.environment import (
     NUMERIC_TOKEN,
@@ -21,7 +20,6 @@ from overlayccl_core.backends.torchxla.environment import (
 )
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
-from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.program import Program
 
@@ -37,9 +35,6 @@ WHAT = {NEURON: "NeuronCores of Trainium", TPU: "TPUs", STANDIN: "CPU ranks of g
 VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla", NUMERIC_TOKEN)
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
 PATIENCE = 60.0  # our guess of an upper limit: step with compiling and loading a graph over one without
-MISSING = "not installed"
-Rows = list[dict[str, Any]]
-cannot_train = launching.cannot_train
 
 
 def emit(program: Program) -> str:
@@ -47,17 +42,8 @@ def emit(program: Program) -> str:
     return torch_dialect.emit(program, calls=CALLS)
 
 
-def fingerprint(deployment: Deployment) -> str:
-    """Describe nodes, versions, library, ranks and their environment in one line."""
-    parts = {
-        **({"emulated": "torch_xla's calls by gloo"} if deployment.library == STANDIN else {}),
-        **launching.host_parts(deployment, devices=deployment.library != STANDIN),
-        **{name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))},
-        "library": deployment.library,
-        "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
-        **environment_parts(deployment),
-    }
-    return fingerprints.line(parts)
+def _versions(deployment: Deployment) -> dict[str, str]:
+    return {name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))}
 
 
 def _version(name: str) -> str:
@@ -65,17 +51,7 @@ def _version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return MISSING
-
-
-def refuses(deployment: Deployment) -> str:
-    """Return why ranks cannot start (launcher, library, devices, or interface to meet on); empty if they can."""
-    return (
-        launcher_of(deployment).refuses(deployment)
-        or _refused_library(deployment)
-        or (_refused_devices(deployment) if launcher_of(deployment).this_host else "")
-        or launching.refused_interface(deployment, environment)
-    )
+        return NOT_INSTALLED
 
 
 def _refused_library(deployment: Deployment) -> str:
@@ -96,18 +72,16 @@ def _refused_library(deployment: Deployment) -> str:
             f"deployment {deployment.name}: torch_xla is installed here, and its stand-in is for where it is "
             "not: use the environment of `make env`"
         )
-    missing = [name for name in NEEDS[library] if _version(name) == MISSING]
+    missing = [name for name in NEEDS[library] if _version(name) == NOT_INSTALLED]
     if missing:
         return (
             f"deployment {deployment.name}: {library} needs {', '.join(missing)}, which this Python does not have: "
             "install envs/trn1.txt in the environment that all nodes share (docs/trn1.md), or use `--profile local`"
         )
-    return ""
+    return _refused_devices(deployment) if library == NEURON and launcher_of(deployment).this_host else ""
 
 
 def _refused_devices(deployment: Deployment) -> str:
-    if deployment.library != NEURON:
-        return ""
     cores, ranks = node.cores(), deployment.ranks_per_node
     if cores >= ranks:
         return ""
@@ -122,29 +96,23 @@ def oversubscribed(deployment: Deployment) -> bool:
     return deployment.library == STANDIN and deployment.ranks_per_node > len(os.sched_getaffinity(0))
 
 
-def doctor(deployment: Deployment) -> Rows:
-    """Check the library, and whether ranks can be started: rows of check, ok, detail."""
-    versions = {name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))}
-    rows = [
-        {"check": name, "ok": version != MISSING, "detail": version} for name, version in versions.items()
-    ]
-    refused = refuses(deployment)
-    return [*rows, {"check": "ranks", "ok": not refused, "detail": refused or launching.ranks_of(deployment)}]
-
-
-def host(deployment: Deployment) -> Rows:
-    """Report NeuronCores, Neuron's packages and EFA interfaces: rows of check, ok, detail."""
-    return node.rows(deployment)
-
-
 def _patience(deployment: Deployment) -> float:
     """Return the factor on the time limit of a step that compiles graphs."""
     return 1.0 if deployment.library == STANDIN else PATIENCE
 
 
-_launches = launching.Launches(refuses=refuses, environment=environment, patience=_patience)
-starter, time_launch = _launches.starter, _launches.time_launch
-run_once, train = _launches.run_once, _launches.train
+_shared = TorchBackend(
+    on_cpus={STANDIN: "torch_xla's calls by gloo"},
+    versions=_versions,
+    refuses_library=_refused_library,
+    environment=environment,
+    environment_parts=environment_parts,
+    patience=_patience,
+)
+fingerprint, refuses, cannot_train = _shared.fingerprint, _shared.refuses, _shared.cannot_train
+doctor, starter, train = _shared.doctor, _shared.starter, _shared.train
+time_launch, run_once = _shared.time_launch, _shared.run_once
+host = node.rows
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

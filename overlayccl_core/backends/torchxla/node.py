@@ -31,7 +31,7 @@ def cores() -> int:
 
 
 def rows(deployment: Deployment) -> Rows:
-    """Return rows of check, ok, detail."""
+    """Report NeuronCores, Neuron's packages and EFA interfaces: rows of check, ok, detail."""
     if deployment.library != NEURON:
         return []
     there, ranks = cores(), deployment.ranks_per_node

@@ -24,18 +24,16 @@ STANDIN_CALLS = "c10d."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank(TorchRank):
-    """This rank, and torch_xla or its stand-in."""
+    """This rank, and torch_xla or its stand-in; its members are declared in `backends.rank.Rank`."""
 
     xla: Any
 
     @property
     def device(self) -> str:
-        """The device of its tensors."""
         return str(self.xla.device())
 
     @property
     def library_version(self) -> str:
-        """torch_xla's version, and torch's."""
         return f"torch_xla {self.xla.__version__}, torch {torch.__version__}"
 
     @property
@@ -61,13 +59,11 @@ class Rank(TorchRank):
         """Make nothing: replica groups are part of a graph."""
 
     def load(self, path: Path, name: str, members: Members) -> ModuleType:
-        """Import an emitted module and connect it."""
         module = driver.load_module(path, name)
         module.connect(members, on=self.device)
         return module
 
     def load_deployed(self, path: Path, name: str, members: Members, case: str) -> driver.Deployed:
-        """Import a deployed file and connect one of its Cases."""
         module = driver.load_module(path, name)
         return driver.Deployed(module, case, members, module.kept_group, self.device)
 
@@ -78,7 +74,6 @@ class Rank(TorchRank):
         raise ValueError(f"torch_xla has no step {arm.name}")
 
     def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return all of it."""
         return tensor
 
     def library_calls(self, operation: str) -> int | None:

@@ -1,0 +1,157 @@
+"""What backends with torch processes as ranks have in common: fingerprint, refusals, launches on one host or many.
+
+This file imports no torch: ranks do.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from overlayccl_core.backends.plan import LaunchPlan
+from overlayccl_core.backends.rank import write_joining
+from overlayccl_core.backends.torch_ranks import starting
+from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_trials
+from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching import fingerprint as fingerprints
+from overlayccl_core.launching import interface, launch, nodes
+from overlayccl_core.launching.failures import RefusedError
+from overlayccl_core.launching.launch import Launch, Starter, Watch, no_watch
+from overlayccl_core.launching.launcher import launcher_of
+
+TIMER = "overlayccl_core.backends.torch_ranks.timer"
+TRIALS = "overlayccl_core.backends.torch_ranks.trials"
+NOT_INSTALLED = "not installed"
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchBackend:
+    """The members that all these backends share, as declared by `Backend`.
+
+    Attributes:
+        on_cpus: Libraries with ranks on CPUs; for each the source of its times if it emulates another, else "".
+        versions: Returns package -> version in use, for a deployment; NOT_INSTALLED begins a missing one.
+        refuses_library: Returns why this host has not what the library needs, with the mend; empty if it has.
+        environment: Returns the environment of the ranks on this host, for (deployment, towards).
+        environment_parts: Returns a fingerprint's parts on the settings that reach the ranks.
+        patience: Returns the factor on the time limit of a step, for libraries that compile in it.
+        imports: Modules that ranks in training need beside their worker, if slow to import.
+    """
+
+    on_cpus: Mapping[str, str]
+    versions: Callable[[Deployment], Mapping[str, str]]
+    refuses_library: Callable[[Deployment], str]
+    environment: Callable[[Deployment, str], Mapping[str, str]]
+    environment_parts: Callable[[Deployment], Mapping[str, str]]
+    patience: Callable[[Deployment], float] = lambda _: 1.0
+    imports: tuple[str, ...] = ()
+
+    def fingerprint(self, deployment: Deployment) -> str:
+        """Describe host or nodes, devices, versions, library, ranks and their environment in one line."""
+        emulated = self.on_cpus.get(deployment.library)
+        parts = {
+            **({"emulated": emulated} if emulated else {}),
+            **_host_parts(deployment, devices=emulated is None),
+            **self.versions(deployment),
+            "library": deployment.library,
+            "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
+            **self.environment_parts(deployment),
+        }
+        return fingerprints.line(parts)
+
+    def refuses(self, deployment: Deployment) -> str:
+        """Return why ranks cannot be started (launcher, library, or interface to meet on); empty if they can."""
+        launcher = launcher_of(deployment)
+        if refused := launcher.refuses(deployment) or self.refuses_library(deployment):
+            return refused
+        wrong = "" if launcher.agents else interface.refused(self.environment(deployment, ""))
+        return f"deployment {deployment.name}: {wrong}" if wrong else ""
+
+    def cannot_train(self, deployment: Deployment) -> str:
+        """Return no reason: torch's ranks train wherever they start."""
+        return ""
+
+    def doctor(self, deployment: Deployment) -> Rows:
+        """Check the library, and whether ranks can be started: rows of check, ok, detail."""
+        found = self.versions(deployment)
+        refused = self.refuses(deployment)
+        return [
+            *(
+                {"check": name, "ok": not version.startswith(NOT_INSTALLED), "detail": version}
+                for name, version in found.items()
+            ),
+            {"check": "ranks", "ok": not refused, "detail": refused or _ranks_of(deployment)},
+        ]
+
+    def starter(self, deployment: Deployment, towards: str) -> Starter:
+        """Return the Starter of ranks on this host. towards: address of the first node; empty if it is alone."""
+        environment = self.environment(deployment, towards)
+        if wrong := interface.refused(environment):
+            raise RefusedError(wrong)
+        return starting.starter(environment)
+
+    def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
+        timed = Launch(
+            worker=TIMER,
+            folder=folder,
+            ranks=plan.ranks,
+            names=tuple(job.key for job in plan.jobs),
+            step_timeout_s=plan.settings.program_timeout_s,
+        )
+        return self._start(deployment, timed, watch)
+
+    def run_once(
+        self,
+        deployment: Deployment,
+        folder: Path,
+        trials: Sequence[Trial],
+        *,
+        may_refuse: bool = False,
+        step_timeout_s: float = 60.0,
+    ) -> Sequence[Observed]:
+        write_trials(folder, trials, may_refuse=may_refuse)
+        names = tuple(trial.job.key for trial in trials)
+        tried = Launch(
+            worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
+        )
+        self._start(deployment, tried, no_watch)
+        return read_seen(folder, trials, deployment.ranks)
+
+    def train(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
+        return self._start(deployment, replace(started, imports=self.imports), watch)
+
+    def _start(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
+        """Start a launch here or on nodes; RefusedError if no ranks can be started, now and here."""
+        if refused := self.refuses(deployment) or launcher_of(deployment).refuses_here(deployment):
+            raise RefusedError(refused)
+        write_joining(started.folder, deployment)
+        started = replace(
+            started,
+            start_timeout_s=deployment.start_timeout_s,
+            step_timeout_s=started.step_timeout_s * self.patience(deployment),
+        )
+        if launcher_of(deployment).agents:
+            return nodes.run(deployment, started, watch)
+        return launch.run(started, self.starter(deployment, ""), watch)
+
+
+def _host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:
+    """Return a fingerprint's parts for this host (devices: and its devices), or for the deployment file's nodes."""
+    launcher, parts = launcher_of(deployment), dict[str, str]()
+    if launcher.this_host:
+        parts |= fingerprints.node_parts() if devices else fingerprints.host_parts()
+    if launcher.agents:
+        of = deployment.node or deployment.launcher
+        parts |= {"nodes": f"{deployment.nodes} of {of}", "launcher": deployment.launcher}
+    if options := deployment.launcher_options:
+        parts["launcher options"] = " ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    return parts
+
+
+def _ranks_of(deployment: Deployment) -> str:
+    """Describe the number of ranks and their nodes."""
+    if not launcher_of(deployment).agents:
+        return f"{deployment.ranks} on this host"
+    node = f" ({deployment.node})" if deployment.node else ""
+    return f"{deployment.ranks} on {deployment.nodes} nodes{node}, {deployment.ranks_per_node} each"

@@ -68,18 +68,17 @@ def mostly(some: Collection[int], launches: Collection[int]) -> bool:
 
 def measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measurement]:
     """Map digest -> Measurement, from rows with the timing columns; rows without samples are left out."""
-    by_program: dict[str, Measurement] = {}
+    by_program: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        samples = tuple(row["samples_us"])
-        if not samples:
-            continue
-        before = by_program.get(row["program"])
-        by_program[row["program"]] = Measurement(
-            program=row["program"],
-            launches={**(before.launches if before else {}), row["launch"]: samples},
-            oversubscribed=row["oversubscribed"] or bool(before and before.oversubscribed),
-            disturbed_launches=frozenset({row["launch"]} if row["disturbed"] else ())
-            | (before.disturbed_launches if before else frozenset()),
-            fingerprint=row["fingerprint"],
+        if len(row["samples_us"]):
+            by_program.setdefault(row["program"], []).append(row)
+    return {
+        program: Measurement(
+            program=program,
+            launches={row["launch"]: tuple(row["samples_us"]) for row in mine},
+            oversubscribed=any(row["oversubscribed"] for row in mine),
+            disturbed_launches=frozenset(row["launch"] for row in mine if row["disturbed"]),
+            fingerprint=mine[-1]["fingerprint"],
         )
-    return by_program
+        for program, mine in by_program.items()
+    }

@@ -46,13 +46,14 @@ COALESCED_GRID = (
     (2**19, 4, 1),
 )  # last: calls in flight
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
+ARITHMETIC_SIZES = ((2**10, 16), (2**16, 4), (2**19, 1), (2**22, 1))
 AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3))
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
 # Three calls of one graph do not give the time of a call: the first includes the graph's own time.
 COMPILED_SUBGROUP_GRID = replace(SUBGROUP_GRID, alone=((2**8, 1), (2**17, 2)))
 
 Layout = Callable[[int], Map]
-Arithmetic = Callable[[Node], Node]
+Operation = Callable[[Sequence[Node]], Node]  # of one operand, or of two that are joined
 
 
 def structured_probes(deployment: Deployment) -> list[Probe]:
@@ -67,8 +68,7 @@ def structured_probes(deployment: Deployment) -> list[Probe]:
         *_coalesced(new),
         *_narrow(new),
         *_after_work(new),
-        *_copies(new),
-        *_arithmetic(new),
+        *_local_work(new),
         *_graphs(new),
     ]
 
@@ -91,8 +91,12 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
                 probe = new()
                 size = operand_size(kind, payload, groups.size)
                 in_flight(probe, kind, [size] * times, groups, most or times)
-                name = f"{kind.value}-{where}-{way}-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
-                yield probe.finish(name, Role.STRUCTURED)
+                yield _named(probe, f"{kind.value}-{where}-{way}", times, payload)
+
+
+def _named(probe: ProbeBuilder, name: str, times: int, elements: int) -> Probe:
+    """Finish a probe of operations with so many float32 elements each."""
+    return probe.finish(f"{name}-{times}x{bytes_text(elements * DType.FLOAT32.bytes)}", Role.STRUCTURED)
 
 
 def _coalesced(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
@@ -130,8 +134,7 @@ def _after_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
             probe = new()
             size = operand_size(kind, payload, probe.ranks)
             in_flight(probe, kind, [size] * times, world(probe.ranks), 1, moved=turned(size))
-            name = f"{kind.value}-after-work-{times}x{bytes_text(payload * DType.FLOAT32.bytes)}"
-            yield probe.finish(name, Role.STRUCTURED)
+            yield _named(probe, f"{kind.value}-after-work", times, payload)
 
 
 def turned(size: int) -> Map:
@@ -200,52 +203,34 @@ def repeated(count: int) -> Layout:
     return lambda size: maps.copies(size, count)
 
 
-LAYOUTS: tuple[tuple[str, Layout, int, int], ...] = (  # name, layout, elements, how many
-    ("repeat-4", repeated(4), 2**12, 8),
-    ("repeat-4", repeated(4), 2**18, 2),
-    ("repeat-4", repeated(4), 2**20, 1),
-    ("transpose-width-1", transposed(1), 2**12, 8),
-    ("transpose-width-1", transposed(1), 2**18, 2),
-    ("transpose-width-16", transposed(16), 2**18, 2),
-    ("transpose-width-256", transposed(256), 2**18, 2),
-    ("shuffle-width-1", shuffled(1), 2**12, 4),
-    ("shuffle-width-1", shuffled(1), 2**17, 1),
-    ("shuffle-width-16", shuffled(16), 2**16, 2),
-    ("shuffle-width-256", shuffled(256), 2**18, 2),
+def _copied(layout: Layout) -> Operation:
+    return lambda xs: nodes.make_view(xs, layout(xs[0].size))
+
+
+# name, operation, operands of each, (elements of an operand, how many)
+LOCAL_WORK: tuple[tuple[str, Operation, int, tuple[tuple[int, int], ...]], ...] = (
+    ("repeat-4", _copied(repeated(4)), 1, ((2**12, 8), (2**18, 2), (2**20, 1))),
+    ("transpose-width-1", _copied(transposed(1)), 1, ((2**12, 8), (2**18, 2))),
+    ("transpose-width-16", _copied(transposed(16)), 1, ((2**18, 2),)),
+    ("transpose-width-256", _copied(transposed(256)), 1, ((2**18, 2),)),
+    ("shuffle-width-1", _copied(shuffled(1)), 1, ((2**12, 4), (2**17, 1))),
+    ("shuffle-width-16", _copied(shuffled(16)), 1, ((2**16, 2),)),
+    ("shuffle-width-256", _copied(shuffled(256)), 1, ((2**18, 2),)),
+    ("join", _copied(lambda size: maps.identity(2 * size)), 2, ((2**10, 16), (2**17, 4), (2**21, 1))),
+    ("sum-2", lambda xs: nodes.make_sum(xs[0], 2), 1, ARITHMETIC_SIZES),
+    ("sum-8", lambda xs: nodes.make_sum(xs[0], 8), 1, ARITHMETIC_SIZES),
+    ("scale", lambda xs: nodes.make_scale(xs[0], 3), 1, ARITHMETIC_SIZES),
+    ("cast", lambda xs: nodes.make_cast(xs[0], DType.BFLOAT16), 1, ARITHMETIC_SIZES),
 )
 
-ARITHMETIC: tuple[tuple[str, Arithmetic], ...] = (
-    ("sum-2", lambda x: nodes.make_sum(x, 2)),
-    ("sum-8", lambda x: nodes.make_sum(x, 8)),
-    ("scale", lambda x: nodes.make_scale(x, 3)),
-    ("cast", lambda x: nodes.make_cast(x, DType.BFLOAT16)),
-)
-ARITHMETIC_SIZES = ((2**10, 16), (2**16, 4), (2**19, 1), (2**22, 1))  # elements, how many
 
-
-def _copies(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
-    for name, layout, size, times in LAYOUTS:
-        probe = new()
-        inputs = [probe.read(size) for _ in range(times)]
-        for x in inputs:
-            probe.write(nodes.make_view([x], layout(size)))
-        yield probe.finish(f"{name}-{times}x{bytes_text(size * DType.FLOAT32.bytes)}", Role.STRUCTURED)
-    for size, times in ((2**10, 16), (2**17, 4), (2**21, 1)):
-        probe = new()
-        inputs = [probe.read(size) for _ in range(2 * times)]
-        for pair in zip(inputs[::2], inputs[1::2], strict=True):
-            probe.write(nodes.make_view(pair, maps.identity(2 * size)))
-        yield probe.finish(f"join-{times}x{bytes_text(2 * size * DType.FLOAT32.bytes)}", Role.STRUCTURED)
-
-
-def _arithmetic(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
-    for name, make in ARITHMETIC:
-        for size, times in ARITHMETIC_SIZES:
+def _local_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
+    for name, operation, operands, sizes in LOCAL_WORK:
+        for size, times in sizes:
             probe = new()
-            inputs = [probe.read(size) for _ in range(times)]
-            for x in inputs:
-                probe.write(make(x))
-            yield probe.finish(f"{name}-{times}x{bytes_text(size * DType.FLOAT32.bytes)}", Role.STRUCTURED)
+            for xs in [[probe.read(size) for _ in range(operands)] for _ in range(times)]:
+                probe.write(operation(xs))
+            yield _named(probe, name, times, operands * size)
 
 
 def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:

@@ -22,9 +22,9 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
 from overlayccl_core.timing.kept import KeptLaunches
-from overlayccl_core.timing.launches import missing, programs_of, timed_programs
-from overlayccl_core.timing.partial import Evidence, at_work, key
+from overlayccl_core.timing.partial import Evidence, key
 from overlayccl_core.timing.reporting import Progress, Reporter
+from overlayccl_core.timing.samples import missing, timed_programs
 
 TRIAL_TIMEOUT_S = 30.0  # for a single run of one Program
 
@@ -140,10 +140,7 @@ class _Timer:
         self.progress = progress
         self.backend = backend_of(batch.deployment)
         self.fingerprint = self.backend.fingerprint(batch.deployment)
-        self.kept = KeptLaunches(batch.folder(self.fingerprint))
-        self.evidence = batch.evidence()
-        if not any(self.kept.folder.iterdir()):
-            self.evidence.clear()
+        self.kept = KeptLaunches(batch.folder(self.fingerprint), batch.evidence(), progress)
 
     def finish(self) -> list[TimedProgram]:
         """Launch missing samples; repeat a launch once if others took too much CPU."""
@@ -152,13 +149,8 @@ class _Timer:
         lacking = bool(missing(self.jobs, kept))
         if not lacking:
             self.progress(f"using the samples of a run that was cut off after them: {len(kept)} launches")
-        self.kept.launch_quietly(
-            0,
-            self._launch_missing,
-            lacking=lacking,
-            repeat=self.settings.repeat_disturbed,
-            progress=self.progress,
-        )
+        repeat = self.settings.repeat_disturbed
+        self.kept.launch_quietly(0, self._launch_missing, lacking=lacking, repeat=repeat)
         left = {job.key for job in self.jobs}  # a complete launch may hold a job that failed since
         timed = [one for one in self._chosen() if one.key in left]
         _say_floor(timed, self.settings, self.progress)
@@ -188,7 +180,7 @@ class _Timer:
             return self.finish() if self.jobs else []
 
         def alone(name: str) -> None:
-            with at_work(self.kept.folder / "alone", self.evidence) as work:
+            with self.kept.at_work("alone") as work:
                 self._time(0, [jobs[name]], work)
 
         return without_failed(together, alone, failed, before_again=self.kept.discard_cut_off), failed
@@ -197,7 +189,7 @@ class _Timer:
         """Run jobs once and check their values."""
         self.progress(f"running {len(jobs)} Programs once: are their values right?")
         trials = [check.trial(job) for job in jobs]
-        with at_work(self.kept.folder / "trial", self.evidence) as work:
+        with self.kept.at_work("trial") as work:
             seen = self.backend.run_once(self.deployment, work, trials, step_timeout_s=TRIAL_TIMEOUT_S)
             for trial, observed in zip(trials, seen, strict=True):
                 name = trial.job.key
@@ -219,7 +211,7 @@ class _Timer:
         attempts = self.kept.attempts()
         if sum(one.complete for one in attempts) > 1:
             attempts = [self.kept.least_disturbed()]
-        return [timed for one in attempts for timed in programs_of(one)]
+        return [timed for one in attempts for timed in one.timed]
 
     def _recover(self) -> None:
         """Keep the finished rounds of a dead run's launches, and delete their folders."""
@@ -252,7 +244,7 @@ class _Timer:
         """Run one launch; keep it whether it ends well or not."""
         attempt = self.kept.next_attempt()
         share: float | None = None
-        with at_work(self.kept.work(0, attempt), self.evidence, found_again=True) as work:
+        with self.kept.at_work(f"launch-0.{attempt}", found_again=True) as work:
             try:
                 share = self._time(attempt, jobs, work)
             finally:

@@ -9,11 +9,16 @@ A launch disturbed by others has a second attempt.
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.backends.measured import TimedProgram
 from overlayccl_core.tables.atomic import write_text
+from overlayccl_core.tables.plain import of_data
+from overlayccl_core.timing.partial import Evidence, at_work
+from overlayccl_core.timing.reporting import Progress
 
 Row = dict[str, Any]
 
@@ -24,6 +29,11 @@ class KeptLaunch:
 
     rows: Sequence[Row]
     complete: bool
+
+    @property
+    def timed(self) -> list[TimedProgram]:
+        """The rows of a batch of timings."""
+        return [of_data(TimedProgram, row) for row in self.rows]
 
     @property
     def disturbed(self) -> bool:
@@ -38,11 +48,22 @@ class KeptLaunch:
 
 
 class KeptLaunches:
-    """The launches of one batch (one key) in one folder, by number; a batch of timings has number 0 only."""
+    """The launches of one batch (one key) in one folder, by number; a batch of timings has number 0 only.
 
-    def __init__(self, folder: Path) -> None:
+    A batch that begins clears the evidence of its rule's earlier failures.
+    """
+
+    def __init__(self, folder: Path, evidence: Evidence, progress: Progress) -> None:
         self.folder = folder
+        self._evidence = evidence
+        self._progress = progress
         folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            evidence.clear()
+
+    def at_work(self, name: str, *, found_again: bool = False) -> AbstractContextManager[Path]:
+        """Make the folder of a launch, as `partial.at_work`; `launch-<number>.<attempt>` for one to be kept."""
+        return at_work(self.folder / name, self._evidence, found_again=found_again)
 
     def attempts(self, number: int = 0) -> list[KeptLaunch]:
         """Return the kept attempts of a launch, first attempt first."""
@@ -52,10 +73,6 @@ class KeptLaunches:
     def next_attempt(self, number: int = 0) -> int:
         """Return the number of the next attempt."""
         return max(map(_attempt, self.folder.glob(f"launch-{number}.*.json")), default=-1) + 1
-
-    def work(self, number: int, attempt: int) -> Path:
-        """Return the work folder of an attempt."""
-        return self.folder / f"launch-{number}.{attempt}"
 
     def keep(self, work: Path, rows: Sequence[Row], *, complete: bool = True) -> None:
         """Write the rows of the attempt in a work folder, if there are any."""
@@ -90,7 +107,6 @@ class KeptLaunches:
         *,
         lacking: bool,
         repeat: bool,
-        progress: Callable[[str], None],
     ) -> None:
         """Launch if something is lacking; with `repeat`, launch once more if others disturbed the only attempt.
 
@@ -101,7 +117,7 @@ class KeptLaunches:
             launch()
         kept = self.attempts(number)
         if repeat and len(kept) == 1 and kept[0].disturbed:
-            progress(f"others took {kept[0].foreign_cpu_share:.0%} of the CPU: launching once more")
+            self._progress(f"others took {kept[0].foreign_cpu_share:.0%} of the CPU: launching once more")
             launch()
 
 

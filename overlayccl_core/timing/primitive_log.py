@@ -9,12 +9,12 @@ from pathlib import Path
 from overlayccl_core.tables.atomic import write_text
 
 FILE = "tried.json"
-PASS, FAIL, UNSUPPORTED = "pass", "fail", "unsupported"
+PASS, FAIL, UNSUPPORTED, NOT_APPLICABLE = "pass", "fail", "unsupported", "not_applicable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PrimitiveResult:
-    """The result of a primitive: pass, fail (wrong values) or unsupported, with the observation."""
+    """The result of a check: pass, fail (wrong values), unsupported or not_applicable, with the observation."""
 
     outcome: str
     detail: str

@@ -1,7 +1,7 @@
 """The checks before any timing: right values, the library's capabilities, and real tiers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,9 +24,15 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec
 from overlayccl_core.program.tiles import Tiles
 from overlayccl_core.timing.failed import FailedJobs, without_failed
-from overlayccl_core.timing.launches import timed_programs
 from overlayccl_core.timing.partial import Evidence, at_work, key
-from overlayccl_core.timing.primitive_log import FAIL, PASS, UNSUPPORTED, PrimitiveLog, PrimitiveResult
+from overlayccl_core.timing.primitive_log import (
+    FAIL,
+    NOT_APPLICABLE,
+    PASS,
+    UNSUPPORTED,
+    PrimitiveLog,
+    PrimitiveResult,
+)
 from overlayccl_core.timing.primitives import (
     INPUT,
     OUTPUT,
@@ -36,6 +42,7 @@ from overlayccl_core.timing.primitives import (
     larger,
     primitives,
 )
+from overlayccl_core.timing.samples import timed_programs
 
 TRIED_ELEMENTS = 2**14
 TIER_ELEMENTS = 2**18
@@ -118,9 +125,7 @@ class Selftest:
         self.progress(f"selftest: {len(tried)} primitives on {self.deployment.ranks} ranks")
         checks = [self._ones()]
         became = [*self._try_all(tried), *self._payloads()]
-        checks += [
-            self._check(MEANING_CHECK, one.outcome, one.detail, primitive) for primitive, one in became
-        ]
+        checks += [self._check(MEANING_CHECK, one, primitive) for primitive, one in became]
         told = [(p, one) for p, one in became if not p.like or one.outcome != PASS]
         capabilities = [self._capability(primitive, one) for primitive, one in told]
         checks += self._bits(
@@ -146,15 +151,13 @@ class Selftest:
 
         def look(seen: Sequence[Observed]) -> PrimitiveResult:
             if told := seen[0].error or seen[0].overwritten:
-                return PrimitiveResult(outcome=FAIL, detail=told)
-            values = np.unique(seen[0].outputs[OUTPUT])
-            outcome = PASS if values.tolist() == [float(ranks)] else FAIL
-            return PrimitiveResult(
-                outcome=outcome, detail=f"every element is {', '.join(map(str, values[:4].tolist()))}"
-            )
+                return PrimitiveResult(FAIL, told)
+            values = np.unique(seen[0].outputs[OUTPUT]).tolist()
+            outcome = PASS if values == [float(ranks)] else FAIL
+            return PrimitiveResult(outcome, f"every element is {', '.join(map(str, values[:4]))}")
 
         became = self._run([Trial(job=self._job(one), inputs=inputs)], look)
-        return self._check(ONES_CHECK.format(ranks=ranks), became.outcome, became.detail, one)
+        return self._check(ONES_CHECK.format(ranks=ranks), became, one)
 
     def _try_all(self, tried: Sequence[Primitive]) -> list[tuple[Primitive, PrimitiveResult]]:
         """Return the result of each. Primitives that kill or hang their ranks, also alone, are unsupported."""
@@ -170,10 +173,9 @@ class Selftest:
             self.before.keep(self._run([trials[name] for name in names], look) if names else {})
 
         def keep_failed() -> None:
-            unsupported = {
-                name: PrimitiveResult(outcome=UNSUPPORTED, detail=one.message) for name, one in failed.items()
-            }
-            self.before.keep(unsupported)
+            self.before.keep(
+                {name: PrimitiveResult(UNSUPPORTED, one.message) for name, one in failed.items()}
+            )
 
         def left() -> list[str]:
             return [name for name in primitive_of if name not in self.before]
@@ -182,12 +184,11 @@ class Selftest:
             launch([name])
 
         dreaded = {name for name in left() if primitive_of[name].over(self.limits)}
-        without_failed(
-            lambda: launch([name for name in left() if name not in dreaded]),
-            alone,
-            failed,
-            before_again=keep_failed,
-        )
+
+        def together() -> None:
+            launch([name for name in left() if name not in dreaded])
+
+        without_failed(together, alone, failed, before_again=keep_failed)
         if dreaded:
             self.progress(f"selftest: {len(dreaded)} that are over published limits, each alone")
             failed.suspects = left()
@@ -244,10 +245,8 @@ class Selftest:
         """Check all_reduces on floats that are equal in every group."""
         trials = [Trial(job=self._job(p), inputs=p.floats_of_places(seed)) for seed, p in enumerate(sums)]
         seen = self._run(trials, lambda seen: list(map(_same_bits, seen))) if trials else []
-        return [
-            self._check(BITS_CHECK, became.outcome, became.detail, primitive)
-            for primitive, became in zip(sums, seen, strict=True)
-        ]
+        pairs = zip(sums, seen, strict=True)
+        return [self._check(BITS_CHECK, became, primitive) for primitive, became in pairs]
 
     def _run(self, trials: Sequence[Trial], look: Callable[[Sequence[Observed]], Looked]) -> Looked:
         """Run trials and return `look` of the results, while their folder exists."""
@@ -266,7 +265,7 @@ class Selftest:
         near, far = self.deployment.tiers[0], self.deployment.tiers[-1]
         ranks = self.deployment.ranks
         if near.ranks == far.ranks:
-            return self._check(TIERS_CHECK, "not_applicable", f"one tier: {near.name}")
+            return self._check(TIERS_CHECK, PrimitiveResult(NOT_APPLICABLE, f"one tier: {near.name}"))
         across = across_nodes(ranks, near.ranks)
         parts = (g for g in range(2, across.size + 1) if near.ranks % g == 0)
         part = max(parts, default=near.ranks)
@@ -279,7 +278,8 @@ class Selftest:
             for elements in (TRIED_ELEMENTS, TIER_ELEMENTS)
         )
         if refused := [gather.name for gather in small.values() if self._refused(gather)]:
-            return self._check(TIERS_CHECK, "not_applicable", f"the library refuses {' and '.join(refused)}")
+            why = f"the library refuses {' and '.join(refused)}"
+            return self._check(TIERS_CHECK, PrimitiveResult(NOT_APPLICABLE, why))
         per_call = self._time(gathers)
         good = per_call[near.name] <= per_call[far.name] * 1.1
         calls = {name: gather.call for name, gather in gathers.items()}
@@ -287,7 +287,7 @@ class Selftest:
             f"{name}: {us:.0f} us for {calls[name].payload_bytes} bytes over {calls[name].shape[0]} ranks"
             for name, us in per_call.items()
         )
-        return self._check(TIERS_CHECK, PASS if good else FAIL, detail)
+        return self._check(TIERS_CHECK, PrimitiveResult(PASS if good else FAIL, detail))
 
     def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
         """Return us of one call, by name."""
@@ -303,15 +303,10 @@ class Selftest:
         return {one.key: statistics.estimate(one.samples_us).value for one in timed}
 
     def _check(
-        self, check: str, outcome: str, detail: str, primitive: Primitive | None = None
+        self, check: str, became: PrimitiveResult, primitive: Primitive | None = None
     ) -> dict[str, Any]:
-        return {
-            "check": check,
-            **(primitive.call.columns() if primitive else dict.fromkeys(CALL_COLUMNS)),
-            "outcome": outcome,
-            "detail": detail,
-            "fingerprint": self.fingerprint,
-        }
+        of = primitive.call.columns() if primitive else dict.fromkeys(CALL_COLUMNS)
+        return {"check": check, **of, **asdict(became), "fingerprint": self.fingerprint}
 
     def _capability(self, primitive: Primitive, became: PrimitiveResult) -> dict[str, Any]:
         return {
@@ -328,28 +323,26 @@ class Selftest:
 
 def _compared(primitive: Primitive, inputs: Values, seen: Observed) -> PrimitiveResult:
     if seen.error:
-        return PrimitiveResult(outcome=UNSUPPORTED, detail=seen.error)
+        return PrimitiveResult(UNSUPPORTED, seen.error)
     if seen.overwritten:
-        return PrimitiveResult(outcome=FAIL, detail=seen.overwritten)
+        return PrimitiveResult(FAIL, seen.overwritten)
     want = (primitive.pattern or primitive).meaning(inputs)
     for got in (seen.outputs[OUTPUT], *seen.farthest.values()):
         if not np.array_equal(got, want):
             rank, index = np.argwhere(got != want)[0]
             said = f"expected {want[rank, index]}, got {got[rank, index]}"
-            return PrimitiveResult(outcome=FAIL, detail=f"wrong values: rank {rank}, element {index}: {said}")
-    return PrimitiveResult(
-        outcome=PASS, detail=f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes"
-    )
+            return PrimitiveResult(FAIL, f"wrong values: rank {rank}, element {index}: {said}")
+    return PrimitiveResult(PASS, f"equal to NumPy on random integers, {primitive.call.payload_bytes} bytes")
 
 
 def _same_bits(seen: Observed) -> PrimitiveResult:
     if told := seen.error or seen.overwritten:
-        return PrimitiveResult(outcome=FAIL, detail=told)
+        return PrimitiveResult(FAIL, told)
     got = seen.outputs[OUTPUT]
     unlike = np.argwhere(got != got[:1])
     if not len(unlike):
-        return PrimitiveResult(outcome=PASS, detail="equal on all ranks, and in groups that have the same")
+        return PrimitiveResult(PASS, "equal on all ranks, and in groups that have the same")
     rank, index = unlike[0]
     mine, first = float(got[rank, index]), float(got[0, index])
     detail = f"sums of the same floats: element {index} is {first!r} on rank 0 and {mine!r} on rank {rank}"
-    return PrimitiveResult(outcome=FAIL, detail=detail)
+    return PrimitiveResult(FAIL, detail)

@@ -27,7 +27,7 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
 from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
 from overlayccl_core.timing.kept import KeptLaunches
-from overlayccl_core.timing.partial import Evidence, at_work, key
+from overlayccl_core.timing.partial import Evidence, key
 from overlayccl_core.timing.reporting import Reporter
 from overlayccl_core.training.left_behind import LAUNCHES, leaving
 from overlayccl_core.training.plan import (
@@ -99,7 +99,6 @@ def train(training: Training, partial_dir: Path, rule: str, code: str, progress:
             traceback.
     """
     folder = Path(partial_dir) / f"{rule}-{training.key(code)}"
-    folder.mkdir(parents=True, exist_ok=True)
     batch = _Batch(training, folder, Evidence.beside(partial_dir, rule), progress)
     with machine_lock(progress):
         return batch.finish()
@@ -110,11 +109,8 @@ class _Batch:
 
     def __init__(self, training: Training, folder: Path, evidence: Evidence, progress: Progress) -> None:
         self.training = training
-        self.kept = KeptLaunches(folder)
-        self.evidence = evidence
+        self.kept = KeptLaunches(folder, evidence, progress)
         self.progress = progress
-        if not any(folder.iterdir()):
-            evidence.clear()
         developers = {arm.label for arm in training.arms if arm.name == ArmName.DEVELOPER}
         self.failed = FailedJobs(folder, progress, needed=developers)
 
@@ -155,7 +151,6 @@ class _Batch:
             lambda: self._launch(number),
             lacking=not kept,
             repeat=self.training.times and not any(map(self.kept.disturbed_twice, range(number))),
-            progress=self.progress,
         )
         return list(self.kept.least_disturbed(number).rows)
 
@@ -164,7 +159,7 @@ class _Batch:
         arms = self._running(number)
         head = f"{len(arms)} arms on {self.training.deployment.ranks} ranks"
         tell(self.progress, Step(phase=head, unit="launch", done=number, total=self.training.launches))
-        self._train(number, arms, self.kept.work(number, self.kept.next_attempt(number)), keep=True)
+        self._train(number, arms, f"launch-{number}.{self.kept.next_attempt(number)}", keep=True)
 
     def _running(self, number: int) -> tuple[Arm, ...]:
         """The arms of a launch, without failed ones and those left behind by the first launches."""
@@ -184,10 +179,10 @@ class _Batch:
             self._launch(number)
             return
         arms = tuple(arm for arm in self.training.arms if arm.label == label)
-        self._train(number, arms, self.kept.folder / "alone")
+        self._train(number, arms, "alone")
 
-    def _train(self, number: int, arms: tuple[Arm, ...], folder: Path, *, keep: bool = False) -> None:
-        """Train arms in a launch; with `keep`, keep its rows before its folder is removed."""
+    def _train(self, number: int, arms: tuple[Arm, ...], name: str, *, keep: bool = False) -> None:
+        """Train arms in a launch with a folder of that name; with `keep`, keep its rows before it is removed."""
         training = self.training
         settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
         plan = TrainingPlan(
@@ -197,7 +192,7 @@ class _Batch:
         # the ranks decide how many timed steps fit
         steps = None if training.times else settings.loss_steps
         reporter = Reporter(head, lambda: steps, self.progress)
-        with at_work(folder, self.evidence) as work:
+        with self.kept.at_work(name) as work:
             plan.write(work, training.sources)
             started = Launch(
                 worker=WORKER,

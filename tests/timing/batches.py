@@ -14,6 +14,9 @@ from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.timing.batch import Batch
+from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.partial import Evidence
+from overlayccl_core.timing.reporting import Progress
 from tests.small_problems import exchange, strategy
 
 BODIES = {
@@ -93,6 +96,11 @@ def batch(folder: Path, of: list[Job] | None = None, **changes: Any) -> Batch:
         "partial_dir": folder, "rule": "bench", "code": "code",
     }  # fmt: skip
     return Batch(**{**given, **changes})
+
+
+def kept_in(folder: Path, progress: Progress = silent) -> KeptLaunches:
+    """The launches that a batch keeps in a folder."""
+    return KeptLaunches(folder, Evidence(logs=folder / "logs", name="bench"), progress)
 
 
 def leftovers(folder: Path) -> list[str]:

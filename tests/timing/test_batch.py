@@ -13,9 +13,17 @@ from overlayccl_core.launching.local_ranks import STATUS_FILE
 from overlayccl_core.launching.status import Status
 from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
 from overlayccl_core.timing.batch import time_programs
-from overlayccl_core.timing.kept import KeptLaunches
-from overlayccl_core.timing.launches import programs_of
-from tests.timing.batches import BODIES, batch, broken_job, jobs, leftovers, processes_of, settings, silent
+from tests.timing.batches import (
+    BODIES,
+    batch,
+    broken_job,
+    jobs,
+    kept_in,
+    leftovers,
+    processes_of,
+    settings,
+    silent,
+)
 
 pytestmark = pytest.mark.ranks
 
@@ -112,8 +120,8 @@ def test_an_interrupted_batch_leaves_no_process_and_goes_on_where_it_was(
         assert (folder / "launch-0.0").is_dir()
     else:
         assert leftovers(tmp_path) == []
-        [cut_off] = KeptLaunches(folder).attempts()
-        assert min(one.rounds for one in programs_of(cut_off)) >= 1
+        [cut_off] = kept_in(folder).attempts()
+        assert min(one.rounds for one in cut_off.timed) >= 1
 
 
 def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_timed(tmp_path: Path) -> None:
@@ -128,10 +136,10 @@ def test_finished_rounds_of_a_launch_that_was_cut_off_are_kept_and_the_rest_is_t
     with pytest.raises(ValueError, match=r"SIGKILL.* while timing"):
         time_programs(given, silent)
     [folder] = tmp_path.glob("bench-*")
-    [cut_off] = KeptLaunches(folder).attempts()
-    finished = {one.key: one.rounds for one in programs_of(cut_off)}
+    [cut_off] = kept_in(folder).attempts()
+    finished = {one.key: one.rounds for one in cut_off.timed}
     assert not cut_off.complete and len(finished) == 4
-    assert {one.planned_rounds for one in programs_of(cut_off)} == {8}
+    assert {one.planned_rounds for one in cut_off.timed} == {8}
     fewest = min(finished.values())
     assert 3 <= fewest <= max(finished.values()) <= fewest + 1 <= 6
 

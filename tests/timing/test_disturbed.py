@@ -14,7 +14,7 @@ from overlayccl_core.backends.measured import TimedProgram, TimingSettings
 from overlayccl_core.locks import machine_lock
 from overlayccl_core.timing import batch as timing
 from overlayccl_core.timing.kept import KeptLaunches
-from tests.timing.batches import batch, jobs
+from tests.timing.batches import batch, jobs, kept_in
 
 
 def _keep(kept: KeptLaunches, shares: list[float]) -> None:
@@ -24,7 +24,7 @@ def _keep(kept: KeptLaunches, shares: list[float]) -> None:
         key="reduce", program="reduce", launch=attempt, fingerprint="here", repeats=1, samples_us=(1.0, 1.0),
         planned_rounds=2, foreign_cpu_share=shares[attempt], disturbed=shares[attempt] > 0.1,
     )  # fmt: skip
-    kept.keep(kept.work(0, attempt), [asdict(timed)])
+    kept.keep(kept.folder / f"launch-0.{attempt}", [asdict(timed)])
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,11 @@ def test_a_disturbed_launch_is_repeated_once_and_the_quieter_one_is_kept(
 
 
 def test_what_was_repeated_before_a_run_was_cut_off_is_not_repeated_again(tmp_path: Path) -> None:
-    kept, said = KeptLaunches(tmp_path), list[str]()
+    said: list[str] = []
+    kept = kept_in(tmp_path, said.append)
     for _ in range(2):
         _keep(kept, [0.3, 0.2])
-    kept.launch_quietly(
-        0, lambda: pytest.fail("a third launch"), lacking=False, repeat=True, progress=said.append
-    )
+    kept.launch_quietly(0, lambda: pytest.fail("a third launch"), lacking=False, repeat=True)
     assert said == []
 
 

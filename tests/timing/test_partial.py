@@ -145,7 +145,7 @@ def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
 ) -> None:
     """One that was cut off while its folder was made has nothing to take over."""
     timer, _ = on_paper(tmp_path, monkeypatch, 0.0)
-    left = timer.kept.work(0, 0)
+    left = timer.kept.folder / "launch-0.0"
     (left / "modules").mkdir(parents=True)
     timer._recover()
     timed = timer.finish()

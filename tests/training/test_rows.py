@@ -116,7 +116,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
         rows = rows_of(
             plan(number), [entries, entries], next(left), "here", oversubscribed=False, told=NodeReport()
         )
-        self.kept.keep(self.kept.work(number, self.kept.next_attempt(number)), rows)
+        self.kept.keep(self.kept.folder / f"launch-{number}.{self.kept.next_attempt(number)}", rows)
 
     monkeypatch.setattr(launches._Batch, "_launch", one)
     return train(TRAINING, tmp_path, "train-test", "", lambda _text: None)

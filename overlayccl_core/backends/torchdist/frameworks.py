@@ -15,7 +15,6 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from overlayccl_core.backends.torchdist import by_hand
 from overlayccl_core.backends.torchdist.groups import shared_group
 from overlayccl_core.measuring.frameworks import Framework
 
@@ -136,9 +135,54 @@ def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> Framewor
     return step
 
 
+class _Entered(torch.autograd.Function):  # type: ignore[misc]
+    """f of Megatron-LM (Shoeybi et al. 2019, section 3): the identity.
+
+    Its backward sums over ranks and meanwhile does the work of `later`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, later: list[Callable[[], None]]) -> torch.Tensor:
+        ctx.later = later
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        work = dist.all_reduce(gradient, async_op=True)
+        while ctx.later:
+            ctx.later.pop()()
+        work.wait()
+        return gradient, None
+
+
+class _Left(torch.autograd.Function):  # type: ignore[misc]
+    """g: a sum over ranks, in place, of both parts of a parallel block; the gradient passes unchanged."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        dist.all_reduce(x)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+def _connect(model: torch.nn.Module, *, hidden: bool) -> None:
+    """Give a model (`training/tensor_parallel.py`, Summing) its sums in front of each sublayer and behind it.
+
+    hidden: sums of input gradients are in flight while the gradients of the weights behind them are computed.
+    """
+    later: list[Callable[[], None]] = []
+    model.connect(
+        enter=lambda x: _Entered.apply(x, later), leave=_Left.apply, later=later if hidden else None
+    )
+
+
 def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> FrameworkStep:
-    """Step with autograd functions that sum over ranks (by_hand.py)."""
-    by_hand.connect(model, hidden=hidden)
+    """Step with autograd functions that sum over ranks in front of each sublayer and behind it."""
+    _connect(model, hidden=hidden)
 
     def step(batches: Sequence[Any]) -> torch.Tensor:
         return torch.stack([_passes(model, batch, len(batches)) for batch in batches])

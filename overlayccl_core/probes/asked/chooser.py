@@ -20,8 +20,7 @@ from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.probes.asked.arms import seconds_of, theta_of, timed_of
 from overlayccl_core.probes.asked.briefing import Briefing
 from overlayccl_core.probes.asked.exchanges import Supports
-from overlayccl_core.probes.asked.orders import bounded, order_of, tools
-from overlayccl_core.probes.asked.refusal import refusal
+from overlayccl_core.probes.asked.orders import bounded, order_of, refusal, tools
 from overlayccl_core.probes.probe import Probe
 
 PURPOSE = "probe"
@@ -71,10 +70,13 @@ class ModelReply:
     outcome: TurnOutcome
     text: str
 
-    @classmethod
-    def refused(cls, why: str) -> "ModelReply":
-        """Refuse a call, with the mend."""
-        return cls(outcome=TurnOutcome.REFUSED, text=why)
+
+def _refused(why: str) -> ModelReply:
+    return ModelReply(outcome=TurnOutcome.REFUSED, text=why)
+
+
+def _free(text: str) -> ModelReply:
+    return ModelReply(outcome=TurnOutcome.TOLD, text=text)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,22 +172,21 @@ class Chooser:
     def _answer(self, call: ToolCall, number: int, ordered: dict[str, Probe]) -> "list[Probe] | ModelReply":
         """Return the probes of an order, adding new ones to `ordered`; or the reply to another call."""
         if number >= MOST_CALLS:
-            return ModelReply.refused(f"at most {MOST_CALLS} calls in one turn: make it in the next")
+            return _refused(f"at most {MOST_CALLS} calls in one turn: make it in the next")
         if call.name == FINISH.name:
-            return ModelReply(outcome=TurnOutcome.TOLD, text="ended")
+            return _free("ended")
         try:
             if call.name == COEFFICIENTS.name:
-                return ModelReply(outcome=TurnOutcome.TOLD, text=self._coefficients())
+                return _free(self._coefficients())
             if call.name == Supports.tool:
-                return ModelReply(
-                    outcome=TurnOutcome.TOLD, text=self._supports(Supports.from_data(call.input))
-                )
+                why = self._refusal(Supports.from_data(call.input).probe(self.brief.place))
+                return _free(f"no: {why}" if why else "yes")
             order = order_of(call.name, call.input)
             probes = order.probes(self.brief.place) if order else []
         except ValueError as error:
-            return ModelReply.refused(str(error))
+            return _refused(str(error))
         if not probes:
-            return ModelReply.refused(f"there is no such tool. {NO_CALL}")
+            return _refused(f"there is no such tool. {NO_CALL}")
         here = self._programs | set(ordered)
         new = {
             probe.program.digest: probe
@@ -193,7 +194,7 @@ class Chooser:
             if probe.program.digest not in here and not self._refusal(probe)
         }
         if len(new) > (left := self._probes_left - len(ordered)):
-            return ModelReply.refused(f"that is {len(new)} more probes, and {left} are left: order fewer")
+            return _refused(f"that is {len(new)} more probes, and {left} are left: order fewer")
         ordered |= new
         return probes
 
@@ -252,10 +253,6 @@ class Chooser:
         if graphs:
             text += f", of it {figures(rows[0]['compile_us'])} us compiling {graphs} graphs"
         return text
-
-    def _supports(self, asked: Supports) -> str:
-        why = self._refusal(asked.probe(self.brief.place))
-        return f"no: {why}" if why else "yes"
 
     def _coefficients(self) -> str:
         """Return a line for each column, from a fit to all timings."""

@@ -4,12 +4,17 @@ The functions of the sweep build these probes, too.
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Literal
 
 from pydantic import Field
 
 from overlayccl_core.asking.conversation import Tool
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.fields import Fields, schema
+from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.gates import legality
+from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.probes.asked.exchanges import Coalesced, Collectives, PointToPoint
 from overlayccl_core.probes.asked.local_work import Arithmetic, Copies
 from overlayccl_core.probes.asked.order import MOST, Order, Place, finished, sized
@@ -73,6 +78,16 @@ class Mixed(Order):
         return mixed_probes(
             place.deployment, seed=place.mixed_seed, count=self.count, role=Role.MIXED, first=self.first
         )
+
+
+def refusal(probe: Probe, capabilities: Capabilities, deployment: Deployment) -> str:
+    """Return why a probe cannot be timed here, and the mend: limits of the library, and of a rank's memory."""
+    most, problem = deployment.memory_budget_bytes, probe.program.problem
+    ports = (*problem.inputs.values(), *problem.outputs.values())
+    if (held := sum(prod(port.shape) * port.dtype.bytes for port in ports)) > most:
+        return f"it reads and writes {held} bytes on a rank, and at most {most} may be: take less at once"
+    verdict = legality.check(probe.program, capabilities, most)
+    return "" if verdict.outcome is Outcome.PASS else verdict.message
 
 
 ORDERS: tuple[type[Order], ...] = (Collectives, Coalesced, PointToPoint, Copies, Arithmetic, Graphs, Mixed)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from overlayccl_core.backends.torchdist.rank import Rank
-from overlayccl_core.backends.torchxla.standin import install, top, xla_model
+from overlayccl_core.backends.torchxla.standin import xla_model
+from overlayccl_core.backends.torchxla.standin.install import install, top
 from tests.emit import deployed_worker
 
 
@@ -53,6 +54,6 @@ def refused(call: Callable[[], object]) -> str:
 
 def main(folder: Path) -> None:
     """Play the scenarios of a folder."""
-    install.install()
+    install()
     deployed_worker.SCENARIOS["traps"] = traps
     deployed_worker.main(folder)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.backends.torchxla.standin import top
-from overlayccl_core.backends.torchxla.standin.install import install
+from overlayccl_core.backends.torchxla.standin.install import install, top
 from overlayccl_core.emit.deployed import deployed_module
 from overlayccl_core.emit.deployed_case import Stamp
 from tests.backends.torchxla.modules import CALLS, all_known_ways, emit, small_case

@@ -36,7 +36,8 @@ def both() -> list[tuple[Any, Any, Any]]:
     import torch_xla.core.xla_model as xm
     import torch_xla.runtime as xr
 
-    from overlayccl_core.backends.torchxla.standin import runtime, top, xla_model
+    from overlayccl_core.backends.torchxla.standin import runtime, xla_model
+    from overlayccl_core.backends.torchxla.standin.install import top
 
     torch_xla.sync()
     top.sync()
@@ -56,7 +57,7 @@ def test_the_stand_in_has_the_real_signatures(both: list[tuple[Any, Any, Any]]) 
             assert real == standin, name
     import torch_xla.debug.metrics as real_metrics
 
-    from overlayccl_core.backends.torchxla.standin import metrics
+    from overlayccl_core.backends.torchxla.standin.install import metrics
 
     ways = [inspect.signature(one.metric_data) for one in (real_metrics, metrics)]
     assert list(ways[0].parameters) == list(ways[1].parameters)
@@ -136,7 +137,10 @@ def test_groups_of_unequal_size_are_refused(name: str) -> None:
         "x = torch.ones(4).to(torch_xla.device())\ntry:\n    {}.tolist()\n"
         "except (AssertionError, RuntimeError, ValueError):\n    print('refused')"
     )
-    standing_in = "from overlayccl_core.backends.torchxla.standin import top as torch_xla, xla_model as xm"
+    standing_in = (
+        "from overlayccl_core.backends.torchxla.standin import xla_model as xm\n"
+        "from overlayccl_core.backends.torchxla.standin.install import top as torch_xla"
+    )
     for text_of in (
         text.format("import torch_xla.core.xla_model as xm", call),
         text.replace(", torch_xla", "").format(standing_in, call),

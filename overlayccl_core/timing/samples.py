@@ -1,4 +1,4 @@
-"""The results of a timed launch, finished or cut off, and the rounds still missing in its batch."""
+"""Samples of a timed launch, finished or cut off, and the rounds still missing in its batch."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,7 +9,6 @@ import numpy as np
 from overlayccl_core.backends.measured import Job, TimedProgram
 from overlayccl_core.backends.plan import PLAN_FILE, STAMPS_FILE, Calibration, LaunchPlan, finished_visits
 from overlayccl_core.launching.node_report import NodeReport
-from overlayccl_core.tables.plain import of_data
 from overlayccl_core.timing.kept import KeptLaunch
 
 
@@ -58,11 +57,6 @@ def timed_programs(
     return timed
 
 
-def programs_of(launch: KeptLaunch) -> list[TimedProgram]:
-    """Return the timed Programs of a kept launch, made of plain data."""
-    return [of_data(TimedProgram, row) for row in launch.rows]
-
-
 def missing(jobs: Sequence[Job], launches: Sequence[KeptLaunch]) -> dict[str, int | None]:
     """Return the rounds still to take, by job key (None: as many as the budget allows); empty if none.
 
@@ -73,7 +67,7 @@ def missing(jobs: Sequence[Job], launches: Sequence[KeptLaunch]) -> dict[str, in
     planned: dict[str, int] = {}
     taken: dict[str, int] = {}
     for launch in launches:
-        for timed in programs_of(launch):
+        for timed in launch.timed:
             planned.setdefault(timed.key, timed.planned_rounds)
             taken[timed.key] = taken.get(timed.key, 0) + timed.rounds
     rounds_left: dict[str, int | None] = {}

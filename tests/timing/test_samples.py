@@ -7,8 +7,9 @@ import pytest
 
 from overlayccl_core.backends.measured import Job, TimedProgram
 from overlayccl_core.probes.probe import ProbeBuilder, Role
-from overlayccl_core.timing.kept import KeptLaunch, KeptLaunches
-from overlayccl_core.timing.launches import missing, programs_of
+from overlayccl_core.timing.kept import KeptLaunch
+from overlayccl_core.timing.samples import missing
+from tests.timing.batches import kept_in
 
 _PROBE = ProbeBuilder(2, 2)
 _PROBE.write(_PROBE.read(4))
@@ -32,11 +33,11 @@ def launch(*programs: TimedProgram, complete: bool = False) -> KeptLaunch:
 
 def test_what_is_kept_of_a_launch_is_what_was_timed(tmp_path: Path) -> None:
     one = replace(timed("a", 3, 12), cold_us=(0.1,), slowest_rank=(0, 1, 0), samples_us=(0.1, 1 / 3, 7e300))
-    kept = KeptLaunches(tmp_path)
+    kept = kept_in(tmp_path)
     for attempt, complete in enumerate((False, True)):
         assert kept.next_attempt() == attempt
-        kept.keep(kept.work(0, attempt), [asdict(one)], complete=complete)
-    assert [programs_of(launch) for launch in kept.attempts()] == [[one], [one]]
+        kept.keep(tmp_path / f"launch-0.{attempt}", [asdict(one)], complete=complete)
+    assert [launch.timed for launch in kept.attempts()] == [[one], [one]]
     kept.discard_cut_off()
     [left] = kept.attempts()
     assert left.complete and kept.least_disturbed() == left and kept.next_attempt() == 2

@@ -1,7 +1,7 @@
 """How many steps of an arm, and rounds of a Program, are cold, in a finished run: `python -m benchmarks cold`.
 
 The first and the second step or round in a launch, over the median of those after them: COLD in training/worker.py
-and cold_rounds in backends/measured.py are from that.
+is from that, and no round of a Program is kept apart.
 """
 
 from collections.abc import Mapping, Sequence

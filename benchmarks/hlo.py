@@ -62,7 +62,7 @@ def ways() -> Iterator[tuple[str, str, str, Program]]:
 
 def lowered(program: Program) -> tuple[list[str], float, bool]:
     """(HLO of each graph on rank 0, seconds that it took, whether all that are compared have the same)."""
-    from overlayccl_core.backends.torchxla.lowered import Module
+    from benchmarks.lowered import Module
 
     members = program.problem.case.members()
     module = Module(emit(program, calls=CALLS))

@@ -22,7 +22,6 @@ class TimingSettings:
         maximum_rounds: Upper limit of rounds.
         min_sample_ms: Shortest duration of a sample; the number of its calls follows, up to max_repeats.
         lead_in_ms: Duration of the lead-in.
-        cold_rounds: First visits of a Program kept apart; none, as the calibration has run it (`benchmarks cold`).
         foreign_cpu_limit: A launch is `disturbed` if others take a larger share of the CPU.
         repeat_disturbed: Repeat a disturbed launch once.
     """
@@ -33,7 +32,6 @@ class TimingSettings:
     min_sample_ms: float = 16.0
     lead_in_ms: float = 10.0
     max_repeats: int = 256
-    cold_rounds: int = 0
     program_timeout_s: float = 60.0
     foreign_cpu_limit: float = FOREIGN_CPU_LIMIT
     repeat_disturbed: bool = True
@@ -47,10 +45,10 @@ class TimingSettings:
                 f"rounds must satisfy 2 <= minimum_rounds <= maximum_rounds "
                 f"(got {self.minimum_rounds} and {self.maximum_rounds}): even and odd rounds are compared"
             )
-        if self.max_repeats < 1 or min(self.cold_rounds, self.lead_in_ms) < 0 or self.min_sample_ms <= 0:
+        if self.max_repeats < 1 or self.lead_in_ms < 0 or self.min_sample_ms <= 0:
             raise ValueError(
-                f"max_repeats must be at least 1, cold_rounds and lead_in_ms at least 0, min_sample_ms positive "
-                f"(got {self.max_repeats}, {self.cold_rounds}, {self.lead_in_ms}, {self.min_sample_ms})"
+                f"max_repeats must be at least 1, lead_in_ms at least 0, min_sample_ms positive "
+                f"(got {self.max_repeats}, {self.lead_in_ms}, {self.min_sample_ms})"
             )
 
 
@@ -106,7 +104,6 @@ class TimedProgram:
     launch: int
     fingerprint: str
     repeats: int = 0
-    cold_us: tuple[float, ...] = ()
     samples_us: tuple[float, ...] = ()
     slowest_rank: tuple[int, ...] = ()
     oversubscribed: bool = False
@@ -125,12 +122,12 @@ class TimedProgram:
         return len(self.samples_us)
 
     def columns(self, program: Program) -> dict[str, Any]:
-        """Return the timing columns of a table's row."""
+        """Return the timing columns of a table's row; none of its rounds is cold: the calibration ran it before."""
         if program.digest != self.program:
             raise ValueError(f"{self.key}: samples of Program {self.program}, not of {program.digest}")
         fields = {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(self).items()}
         of_table = {name: x for name, x in fields.items() if name not in ("key", "planned_rounds")}
-        return {**of_table, "rounds": self.rounds, "program_json": dumps(program)}
+        return {**of_table, "cold_us": [], "rounds": self.rounds, "program_json": dumps(program)}
 
 
 def failed_columns(program: Program, fingerprint: str) -> dict[str, Any]:

@@ -82,14 +82,9 @@ class LaunchPlan:
         started_ns = time.monotonic_ns()
         return cls(launch=launch, ranks=ranks, started_ns=started_ns, settings=settings, jobs=planned)
 
-    @property
-    def visits(self) -> int:
-        """The largest number of visits of one Program."""
-        return self.settings.cold_rounds + self.settings.maximum_rounds
-
     def open_stamps(self, folder: Path, mode: str = "r+") -> Stamps:
         """Map the stamps into memory; all openers on this host share it."""
-        shape = (self.visits, len(self.jobs), self.ranks, 2)
+        shape = (self.settings.maximum_rounds, len(self.jobs), self.ranks, 2)
         return np.memmap(folder / STAMPS_FILE, np.int64, mode, shape=shape)  # type: ignore[call-overload,no-any-return]
 
     def write(self, folder: Path, jobs: Sequence[Job]) -> None:
@@ -97,7 +92,8 @@ class LaunchPlan:
         (folder / MODULES).mkdir(parents=True, exist_ok=True)
         for job, planned in zip(jobs, self.jobs, strict=True):
             (folder / planned.module).write_text(job.source)
-        allocate(folder / STAMPS_FILE, 8 * 2 * self.visits * len(self.jobs) * self.ranks)
+        visits = self.settings.maximum_rounds * len(self.jobs)
+        allocate(folder / STAMPS_FILE, 8 * 2 * visits * self.ranks)
         write_text(folder / PLAN_FILE, json.dumps(asdict(self)))
 
     @classmethod
@@ -108,7 +104,7 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The result of the calibration round: repeats and planned rounds of each job, cold rounds not counted.
+    """The result of the calibration round: repeats and planned rounds of each job.
 
     first: each job's first call; empty if not measured.
     """

@@ -40,35 +40,34 @@ def planned_rounds(
     caps: Sequence[int | None],
     *,
     budget_s: float,
-    cold_rounds: int,
     fewest: int = TWO,
     maximum_rounds: int,
 ) -> int:
-    """Return the most rounds with visits, cold ones included, inside the budget; at least `fewest`.
+    """Return the most rounds with visits inside the budget; at least `fewest`.
 
     Args:
         visit_s: Seconds of one visit of each Program.
         caps: Each Program's own limit of rounds, or None.
     """
     rounds = fewest
-    while rounds < maximum_rounds and _total_s(visit_s, caps, rounds + 1, cold_rounds) <= budget_s:
+    while rounds < maximum_rounds and _total_s(visit_s, caps, rounds + 1) <= budget_s:
         rounds += 1
     return rounds
 
 
-def _total_s(visit_s: Sequence[float], caps: Sequence[int | None], rounds: int, cold_rounds: int) -> float:
-    each = (min(rounds, cap if cap is not None else rounds) + cold_rounds for cap in caps)
+def _total_s(visit_s: Sequence[float], caps: Sequence[int | None], rounds: int) -> float:
+    each = (rounds if cap is None else min(rounds, cap) for cap in caps)
     return sum(s * n for s, n in zip(visit_s, each, strict=True))
 
 
 def visits(index: int, rounds: int, caps: Sequence[int | None], *, seed: int) -> list[int]:
-    """Return the Programs of a round in the order of their visits. index: of the round; cold and complete below 0.
+    """Return the Programs of a round in the order of their visits. index: of the round, from 0.
 
     A Program with fewer rounds than the batch is visited in rounds spread evenly over it, from the first on: all
     its visits happen even if the batch ends a round early.
     """
-    chosen = [job for job, cap in enumerate(caps) if index < 0 or _takes_part(index, rounds, cap)]
-    random = np.random.default_rng((seed, index + 2**16))
+    chosen = [job for job, cap in enumerate(caps) if _takes_part(index, rounds, cap)]
+    random = np.random.default_rng((seed, index))
     return [int(job) for job in random.permutation(chosen)]
 
 

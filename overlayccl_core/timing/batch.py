@@ -269,7 +269,7 @@ def _wrong(check: ValueCheck, trial: Trial, observed: Observed) -> Failed | None
 def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
     def rounds() -> int | None:
         calibration = Calibration.read(work)
-        return plan.settings.cold_rounds + max(calibration.rounds) if calibration else None
+        return max(calibration.rounds) if calibration else None
 
     head = f"launch {plan.launch + 1}, {len(plan.jobs)} Programs on {plan.ranks} ranks"
     return Reporter(head, rounds, progress)

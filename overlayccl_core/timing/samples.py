@@ -26,12 +26,12 @@ def timed_programs(
     if calibration is None:
         return []
     plan, told = LaunchPlan.read(work), NodeReport.read(work)
-    stamps, cold = np.array(plan.open_stamps(work, "r")), plan.settings.cold_rounds
+    stamps = np.array(plan.open_stamps(work, "r"))
     timed = []
     for index, job in enumerate(plan.jobs):
         repeats = calibration.repeats[index]
         times, ranks = finished_visits(stamps[:, index], repeats)
-        if len(times) <= cold:
+        if not times:
             continue
         first = asdict(calibration.first[index]) if calibration.first else {}
         timed.append(
@@ -43,9 +43,8 @@ def timed_programs(
                 compile_us=first.get("compile_us"),
                 graphs=first.get("graphs"),
                 repeats=repeats,
-                cold_us=tuple(times[:cold]),
-                samples_us=tuple(times[cold:]),
-                slowest_rank=tuple(ranks[cold:]),
+                samples_us=tuple(times),
+                slowest_rank=tuple(ranks),
                 oversubscribed=oversubscribed,
                 foreign_cpu_share=foreign_cpu_share,
                 disturbed=disturbed,

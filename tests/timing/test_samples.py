@@ -32,7 +32,7 @@ def launch(*programs: TimedProgram, complete: bool = False) -> KeptLaunch:
 
 
 def test_what_is_kept_of_a_launch_is_what_was_timed(tmp_path: Path) -> None:
-    one = replace(timed("a", 3, 12), cold_us=(0.1,), slowest_rank=(0, 1, 0), samples_us=(0.1, 1 / 3, 7e300))
+    one = replace(timed("a", 3, 12), slowest_rank=(0, 1, 0), samples_us=(0.1, 1 / 3, 7e300))
     kept = kept_in(tmp_path)
     for attempt, complete in enumerate((False, True)):
         assert kept.next_attempt() == attempt

@@ -100,7 +100,7 @@ class _Timer:
         ]
         caps = [job.rounds for job in self.plan.jobs]
         self.fewest = fewest_rounds([job.races for job in self.plan.jobs], settings.minimum_rounds)
-        self.rounds = self._fitting_rounds(settings.cold_rounds, caps, self.fewest)
+        self.rounds = self._fitting_rounds(caps, self.fewest)
         self._write_rounds([job.rounds or self.rounds for job in self.plan.jobs])
 
     def _first_of_all(self) -> list[FirstCall]:
@@ -110,7 +110,7 @@ class _Timer:
         )
         return [FirstCall(us=us, compile_us=next(most), graphs=int(next(most))) for us in most]
 
-    def _fitting_rounds(self, cold_rounds: int, caps: Sequence[int | None], fewest: int) -> int:
+    def _fitting_rounds(self, caps: Sequence[int | None], fewest: int) -> int:
         """Return the rounds that fit into the remaining budget, the same on all ranks."""
         settings = self.plan.settings
         [spent_s] = self.rank.largest(self._spent_s())
@@ -118,7 +118,6 @@ class _Timer:
             self.visit_s,
             caps,
             budget_s=settings.seconds - spent_s - SHUTDOWN_S,
-            cold_rounds=cold_rounds,
             fewest=fewest,
             maximum_rounds=settings.maximum_rounds,
         )
@@ -188,9 +187,9 @@ class _Timer:
         races = Races([job.races for job in jobs], enough=settings.minimum_rounds)
         gc.collect()
         gc.disable()
-        index = -settings.cold_rounds
+        index = 0
         while index < self.rounds and not all(races.over):
-            self.rank.status.start_round(index + settings.cold_rounds + 1)
+            self.rank.status.start_round(index + 1)
             caps = [0 if out else job.rounds for job, out in zip(jobs, races.over, strict=True)]
             order = visits(index, self.rounds, caps, seed=settings.seed + self.plan.launch)
             spent_s = self._tell([(job, *self._sample(job)) for job in order])
@@ -198,7 +197,7 @@ class _Timer:
             enough = index >= settings.minimum_rounds
             if index >= self.fewest and spent_s > settings.seconds * (1 if enough else OVERTIME):
                 break
-            if races.look(self._racing()):
+            if races.look([mine if job.races else [] for job, mine in zip(jobs, self.samples, strict=True)]):
                 self._plan_again(index, races.over)
 
     def _tell(self, sampled: Sequence[tuple[int, int, int]]) -> float:
@@ -217,23 +216,14 @@ class _Timer:
             self.samples[job].append(visit_us(visit, self.repeats[job])[0])
         return float(told[:, 0].max())
 
-    def _racing(self) -> list[Sequence[float]]:
-        """Return samples (us) of racing Programs, the same on all ranks."""
-        cold = self.plan.settings.cold_rounds
-        return [
-            samples[cold:] if job.races else []
-            for job, samples in zip(self.plan.jobs, self.samples, strict=True)
-        ]
-
     def _plan_again(self, index: int, over: Sequence[bool]) -> None:
         """Give the remaining rounds to Programs whose races are not over."""
         left = [0 if out else job.rounds for job, out in zip(self.plan.jobs, over, strict=True)]
-        self.rounds = min(index + self._fitting_rounds(0, left, TWO), self.plan.settings.maximum_rounds)
-        cold = self.plan.settings.cold_rounds
+        self.rounds = min(index + self._fitting_rounds(left, TWO), self.plan.settings.maximum_rounds)
         self._write_rounds(
             [
-                len(self.samples[job]) - cold if out else self.plan.jobs[job].rounds or self.rounds
-                for job, out in enumerate(over)
+                len(mine) if out else job.rounds or self.rounds
+                for job, mine, out in zip(self.plan.jobs, self.samples, over, strict=True)
             ]
         )
 

@@ -27,7 +27,7 @@ BORDERS = (0, 1, 31, 32, 63, 64, 111, 112, 191, 192, 223)  # first, last, and wh
 
 def graphs(program: Program, ranks: tuple[int, ...]) -> dict[tuple[str, ...], list[int]]:
     """HLO of each graph -> the ranks that have these."""
-    from overlayccl_core.backends.torchxla.lowered import Module
+    from benchmarks.lowered import Module
 
     module = Module(emit(program))
     found: dict[tuple[str, ...], list[int]] = {}
@@ -226,7 +226,7 @@ def test_known_ways_of_one_text_have_one_price(problem: str) -> None:
 
 def test_a_slice_that_depends_on_the_rank_is_another_graph() -> None:
     """What the comparison is there to find: the text of torch.distributed's modules would not do."""
-    from overlayccl_core.backends.torchxla.lowered import Module
+    from benchmarks.lowered import Module
 
     program = all_known_ways(small_case("uniform_a2a", 4))["forward gather_slice"]
     picked, sliced = (

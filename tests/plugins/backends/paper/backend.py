@@ -71,12 +71,12 @@ def starter(_deployment: Deployment, _towards: str) -> Starter:
 def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
     """Write what the clock makes of every Program; nothing is waited for, and nobody disturbs it."""
     settings = plan.settings
-    rounds, cold = settings.maximum_rounds, settings.cold_rounds
+    rounds = settings.maximum_rounds
     each = tuple(min(rounds, job.rounds or rounds) for job in plan.jobs)
     Calibration(repeats=(1,) * len(plan.jobs), rounds=each).write(folder)
     stamps = plan.open_stamps(folder)
     for index, job in enumerate(plan.jobs):
-        visits = cold + each[index]
+        visits = each[index]
         program = _program((folder / job.module).read_text(), job)
         stamps[:visits, index] = clock.stamps(program, visits, deployment.ranks, seed=plan.launch)
     rows = Status(np.zeros((deployment.ranks, 6), np.int64))

@@ -12,7 +12,7 @@ from overlayccl_core.launching.local_ranks import NODES_LOG
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.tables.plain import plain
 from overlayccl_core.timing.partial import Evidence, at_work
-from tests.launching.agents_in_words import Agent, asked, speaking, two_nodes
+from tests.launching.agents_in_words import Agent, Script, asked, speaking, two_nodes
 
 FASTER = 20  # than real ends
 ELSEWHERE = "127.0.0.2"  # this host, too, at another address
@@ -68,22 +68,16 @@ def test_a_launch_gives_the_share_of_the_node_where_it_was_most(
         assert nodes.run(two_nodes(), asked(tmp_path)) == 0.125
 
 
-@pytest.mark.parametrize("node", [0, 1])
-def test_an_agent_that_is_lost_before_its_ranks_have_begun_is_named(
-    node: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("scripts", "node"), [((gone, breaks_off), 0), ((breaks_off, gone), 1), ((well, gone_at_the_end), 1)]
+)
+def test_an_agent_that_is_lost_before_its_ranks_begin_or_when_they_are_to_go_is_named(
+    scripts: tuple[Script, Script], node: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scripts = [gone, breaks_off] if node == 0 else [breaks_off, gone]
     said = f"node n{node} was lost, with ranks {2 * node} to {2 * node + 1} of 4"
     with speaking(monkeypatch, *scripts), pytest.raises(LaunchError, match=said) as error:
         nodes.run(two_nodes(), asked(tmp_path))
     assert error.value.kind is Failure.LAUNCHER
-
-
-def test_an_agent_that_is_lost_when_its_ranks_are_to_go_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with speaking(monkeypatch, well, gone_at_the_end), pytest.raises(LaunchError, match="node n1 was lost"):
-        nodes.run(two_nodes(), asked(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -95,24 +95,23 @@ def test_a_clock_that_drifts_is_followed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert followed.off_by_ns <= 100_000, "12 ms had it not been asked for again"
 
 
-def test_a_slow_answer_changes_nothing_that_is_known_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = Answers(monkeypatch)
-    answers.after(0, 1_000_000, 30_000)
-    followed = clock.Followed(HOST, 9)
-    answers.after(0.1, 5_000_000, 6_000_000)
-    followed.ask()
-    assert followed.offset_ns == 1_000_000 and followed.off_by_ns == 80_000, "30 us, and 500 ppm of 0.1 s"
-
-
-def test_a_clock_that_was_set_is_believed_and_how_far_off_it_was_is_told(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("answer", "known"),
+    [
+        ((5_000_000, 6_000_000), (1_000_000, 80_000)),  # 30 us, and 500 ppm of 0.1 s
+        ((9_000_000, 40_000), (9_000_000, 8_040_000)),
+    ],
+    ids=["slow", "set"],
+)
+def test_a_slow_answer_changes_nothing_and_a_clock_that_was_set_is_believed(
+    answer: tuple[int, int], known: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = Answers(monkeypatch)
     answers.after(0, 1_000_000, 30_000)
     followed = clock.Followed(HOST, 9)
-    answers.after(0.1, 9_000_000, 40_000)
+    answers.after(0.1, *answer)
     followed.ask()
-    assert followed.offset_ns == 9_000_000 and followed.off_by_ns == 8_040_000
+    assert (followed.offset_ns, followed.off_by_ns) == known
 
 
 def test_where_nobody_answers_any_more_what_is_known_stays() -> None:
@@ -126,9 +125,6 @@ def test_where_nobody_answers_any_more_what_is_known_stays() -> None:
 
 def test_this_host_finds_itself_at_the_loopback() -> None:
     assert address_towards(HOST) == HOST and address_towards("localhost") == HOST
-
-
-def test_the_interface_that_leads_to_this_host_is_the_loopback() -> None:
     assert interface_towards(HOST) == "lo"
 
 

@@ -34,23 +34,43 @@ def test_what_is_set_is_told_by_name_and_value_and_what_is_usual_is_not() -> Non
     assert environment_parts({"HOME": "/root", "THREADS": "2"}, ("THREADS",), {"THREADS": "2"}) == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("GLOO_SOCKET_IFNAME", "eth0"), ("LD_PRELOAD", "/usr/lib/libjemalloc.so"), ("OMP_PROC_BIND", "close"),
-        ("TORCH_DISTRIBUTED_DEBUG", "DETAIL"), ("MALLOC_ARENA_MAX", "1"), ("ONEDNN_MAX_CPU_ISA", "AVX2"),
-        ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0"), ("MKL_CBWR", "COMPATIBLE"),
-    ],
-)  # fmt: skip
-def test_a_variable_that_changes_how_fast_ranks_are_is_in_fingerprint_and_key(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+OF_GLOO = (
+    *("GLOO_SOCKET_IFNAME", "LD_PRELOAD", "OMP_PROC_BIND", "TORCH_DISTRIBUTED_DEBUG", "MALLOC_ARENA_MAX"),
+    *("ONEDNN_MAX_CPU_ISA", "GLIBC_TUNABLES", "MKL_CBWR"),
+)
+OF_NCCL = (
+    *("CUDA_VISIBLE_DEVICES", "NCCL_ALGO", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"),
+    *("NCCL_MIN_NCHANNELS", "PYTORCH_CUDA_ALLOC_CONF", "TORCH_NCCL_HIGH_PRIORITY"),
+    *("CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_BUFFSIZE"),
+)
+OF_NONE = (
+    *("ANYTHING_ELSE", "CUDA_HOME", "CUDA_PATH", "TORCH_HOME", "MKL_ROOT", "NCCL_DEBUG", "NCCL_DEBUG_FILE"),
+    *("NCCL_HOME", "TORCH_CUDA_ARCH_LIST", "CUDA_CACHE_PATH", "OMP_DISPLAY_ENV", "PYTORCH_HOME"),
+)
+
+
+@pytest.mark.parametrize("library", ["gloo", "nccl"])
+@pytest.mark.parametrize("name", (*OF_GLOO, *OF_NCCL, *OF_NONE))
+def test_a_variable_reaches_the_ranks_and_is_in_the_fingerprint_where_it_changes_how_fast_they_are(
+    name: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    here = HERE.changed(library=library)
+    counts = name in OF_NCCL if library == "nccl" else name in OF_GLOO
+    if library == "nccl" and name in OF_GLOO:
+        counts = not name.startswith("GLOO_")
     monkeypatch.delenv(name, raising=False)
+    before = environment_of(here)
+    monkeypatch.setenv(name, "1")
+    assert environment(here, "")[name] == "1"
+    assert (environment_of(here) != before) is counts
+    assert (f"{name}=1" in environment_of(here).get("environment", "")) is counts
+
+
+def test_another_fingerprint_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = backend.fingerprint(HERE)
-    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libjemalloc.so")
     after = backend.fingerprint(HERE)
-    assert f"{name}={value}" in (part(after, "environment") or "")
-    assert environment(HERE, "")[name] == value
+    assert "LD_PRELOAD=/usr/lib/libjemalloc.so" in (part(after, "environment") or "")
     assert batch(Path()).folder(before) != batch(Path()).folder(after)
 
 
@@ -62,50 +82,6 @@ def test_the_threads_of_a_rank_are_one_whoever_starts_it(name: str, monkeypatch:
     monkeypatch.setenv(name, "7")
     assert environment(HERE, "")[name] == "1"
     assert backend.fingerprint(HERE) == before
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "ANYTHING_ELSE",
-            "CUDA_HOME",
-            "TORCH_HOME",
-            "MKL_ROOT",
-            "NCCL_DEBUG",
-            "OMP_DISPLAY_ENV",
-            "PYTORCH_HOME",
-        ),
-        *("CUDA_VISIBLE_DEVICES", "NCCL_ALGO"),  # of another library than this deployment's
-    ],
-)
-def test_other_variables_reach_the_ranks_and_change_nothing(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = backend.fingerprint(HERE)
-    monkeypatch.setenv(name, "1")
-    assert environment(HERE, "")[name] == "1"
-    assert backend.fingerprint(HERE) == before
-
-
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        ("CUDA_VISIBLE_DEVICES", True), ("NCCL_ALGO", True), ("NCCL_SOCKET_IFNAME", True), ("NCCL_IB_HCA", True),
-        ("NCCL_P2P_DISABLE", True), ("NCCL_MIN_NCHANNELS", True), ("PYTORCH_CUDA_ALLOC_CONF", True),
-        ("TORCH_NCCL_HIGH_PRIORITY", True), ("CUDA_DEVICE_MAX_CONNECTIONS", True), ("NCCL_BUFFSIZE", True),
-        ("CUDA_HOME", False), ("CUDA_PATH", False), ("NCCL_DEBUG", False), ("NCCL_DEBUG_FILE", False),
-        ("NCCL_HOME", False), ("TORCH_CUDA_ARCH_LIST", False), ("CUDA_CACHE_PATH", False),
-    ],
-)  # fmt: skip
-def test_of_what_nccl_and_cuda_are_told_that_counts_which_changes_a_measurement(
-    name: str, changes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nccl = HERE.changed(library="nccl")
-    monkeypatch.delenv(name, raising=False)
-    before = environment_of(nccl)
-    monkeypatch.setenv(name, "1")
-    assert (environment_of(nccl) != before) == changes
 
 
 def test_each_variable_that_counts_has_a_reason() -> None:

@@ -15,27 +15,20 @@ def timed(nodes: str = ALIKE, off_by_us: float = 10.0, shortest_us: float = 1e4)
     return LaunchClock(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)
 
 
-def test_nothing_is_said_of_like_nodes_whose_clocks_agree() -> None:
-    assert doubts([timed(), timed()]) == [] and doubts([]) == []
-
-
-def test_nothing_is_said_of_one_host(tmp_path: Path) -> None:
-    assert NodeReport.read(tmp_path) == NodeReport()
-    assert doubts([timed(nodes="", off_by_us=0.0)] * 2) == []
+def test_nothing_is_said_of_like_nodes_whose_clocks_agree_nor_of_one_host() -> None:
+    assert doubts([timed(), timed()]) == doubts([]) == doubts([timed(nodes="", off_by_us=0.0)] * 2) == []
 
 
 def test_what_is_kept_is_read(tmp_path: Path) -> None:
+    assert NodeReport.read(tmp_path) == NodeReport()
     told = NodeReport(nodes=ALIKE, clock_off_by_ns=1_500)
     told.write(tmp_path)
     assert NodeReport.read(tmp_path) == told and told.columns == {"nodes": ALIKE, "clock_off_by_us": 1.5}
 
 
-def test_nodes_that_are_not_alike_are_each_told() -> None:
+def test_nodes_and_launches_that_are_not_alike_are_each_told() -> None:
     [said] = doubts([timed(nodes_text([("n0", A), ("n1", B)]))])
     assert "n0: cpu A, kernel 6.1 #" in said and "n1: cpu A, kernel 6.2 #" in said
-
-
-def test_launches_on_nodes_that_differ_say_so() -> None:
     [said] = doubts([timed(), timed(nodes_text([("n0", B), ("n1", B)]))])
     assert said.count("2 alike: ") == 2 and "kernel 6.1 #" in said and "kernel 6.2 #" in said
 

@@ -6,15 +6,9 @@ import pytest
 from overlayccl_core.measuring import statistics
 
 
-def test_trimmed_mean_ignores_a_quarter_at_each_end() -> None:
+def test_trimmed_mean_ignores_a_quarter_at_each_end_of_the_last_axis() -> None:
     assert statistics.trimmed_mean([1000.0, 1.0, 2.0, 3.0, 2.0, 3.0, -50.0, 4.0]) == 2.5
-
-
-def test_trimmed_mean_of_a_batch_is_taken_over_the_last_axis() -> None:
     assert np.allclose(statistics.trimmed_mean([[1.0, 3.0], [2.0, 6.0]]), [2.0, 4.0])
-
-
-def test_no_samples_are_refused_with_the_mend() -> None:
     with pytest.raises(ValueError, match="at least one sample"):
         statistics.trimmed_mean([])
 
@@ -166,9 +160,7 @@ def test_of_seeds_the_median_and_students_interval_of_logarithms() -> None:
     same = statistics.over_seeds([1.5] * 5)
     assert (same.value, same.low, same.high) == pytest.approx((1.5, 1.5, 1.5))
 
-
-def test_fewer_than_five_seeds_have_no_interval() -> None:
-    assert statistics.over_seeds([1.0, 2.0, 2.0, 4.0]) == statistics.Ratio(value=2.0)
+    assert statistics.over_seeds([1.0, 2.0, 2.0, 4.0]) == statistics.Ratio(value=2.0), "fewer than five"
 
 
 def test_the_interval_over_seeds_holds_the_median_and_ends_at_the_best() -> None:

@@ -1,7 +1,5 @@
 """A sum adds only where several of its blocks hold something: derived backwards are as lean as those by hand."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -106,19 +104,14 @@ def backwards(problem: str, **at: int) -> list[Program]:
     return found
 
 
-@pytest.fixture
-def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
-
-
-@pytest.mark.usefixtures("plugins")
+@pytest.mark.usefixtures("plug_ins")
 @pytest.mark.parametrize("problem", [*SMALL, "halo"])
 def test_derived_backwards_add_nothing_that_stands_alone(problem: str) -> None:
     for program in backwards(problem, ranks=4, ranks_per_node=2):
         assert sum(wasted(x) for x in program.nodes if x.kind is Kind.SUM) == 0
 
 
-@pytest.mark.usefixtures("plugins")
+@pytest.mark.usefixtures("plug_ins")
 def test_the_backward_of_a_halo_adds_its_edges_alone() -> None:
     small = case("halo", HALO)
     reference = catalog.reference_program(catalog.in_direction(small, Direction.BACKWARD))

@@ -109,28 +109,72 @@ def test_a_selftest_that_was_killed_does_not_stop_the_next_one(tmp_path: Path) -
     assert tables["selftest"][0]["outcome"] == "pass" and list(partial.iterdir()) == []
 
 
-def test_a_library_that_computes_wrongly_stops_everything(run_with: RunWith) -> None:
-    def wrong(_: Path, trials: Sequence[Trial]) -> list[Observed]:
-        return [Observed(outputs={p: np.zeros_like(x) for p, x in o.outputs.items()}) for o in right(trials)]
-
-    with pytest.raises(ValueError, match=r"all_reduce .*gives 2"):
-        run_with(wrong)
+def zeros(trial: Trial) -> Observed:
+    [one] = right([trial])
+    return Observed(outputs={p: np.zeros_like(x) for p, x in one.outputs.items()})
 
 
-def test_a_library_that_gives_ranks_other_bits_of_one_sum_stops_everything(run_with: RunWith) -> None:
-    """Integers have one sum in any order, so only floats show it."""
+def other_bits(trial: Trial) -> Observed | None:
+    """Sums in another order on each rank: integers have one sum in any order, so only floats show it."""
+    if trial.job.key != "all_reduce over 4 of 4 ranks, float32, 64KiB":
+        return None
+    [one] = right([trial])
+    for rank in range(4):
+        terms = np.roll(trial.inputs[("x",)], -rank, axis=0).astype(np.float32)
+        one.outputs[("y",)][rank] = ((terms[0] + terms[1]) + terms[2]) + terms[3]
+    return one
 
-    def from_my_own_on(trial: Trial) -> Observed | None:
-        if trial.job.key != "all_reduce over 4 of 4 ranks, float32, 64KiB":
+
+def wrong_far_behind(trial: Trial) -> Observed | None:
+    """As ranks tell it of a large payload in which the last of the copies is unlike the others."""
+    [one] = right([trial])
+    return Observed(outputs={p: x + 1 for p, x in one.outputs.items()}) if trial.input_tiles else None
+
+
+def chunks_misplaced(chunk: int) -> Callable[[Trial], Observed | None]:
+    """As a reduce_scatter whose chunks of a payload of 256 KiB end up in each other's place, and no other's."""
+
+    def misplaced(trial: Trial) -> Observed | None:
+        kind = trial.job.program.collectives[0].kind
+        if kind is not Kind.REDUCE_SCATTER or not trial.job.key.endswith("float32, 256KiB"):
             return None
-        [one] = right([trial])
-        for rank in range(4):
-            terms = np.roll(trial.inputs[("x",)], -rank, axis=0).astype(np.float32)
-            one.outputs[("y",)][rank] = ((terms[0] + terms[1]) + terms[2]) + terms[3]
-        return one
+        rolled = {p: np.roll(x, chunk // 4, axis=1) for p, x in whole(trial).items()}
+        return observed(rolled, trial.output_tiles)
 
-    with pytest.raises(ValueError, match=r"same bits: .*4 .*float32"):
-        run_with(right_but(from_my_own_on), ranks=4)
+    return misplaced
+
+
+def one_element(trial: Trial) -> Observed | None:
+    if trial.job.key != "all_reduce over 2 of 2 ranks, float32, 1MiB":
+        return None
+    values = whole(trial)
+    values["y",][1, 200_003] += 1
+    return observed(values, trial.output_tiles)
+
+
+def overwriting(trial: Trial) -> Observed | None:
+    """Told by a field: no error is raised, and it is no refusal of the library."""
+    if trial.job.key != "all_gather over 2 of 2 ranks, float32, 64KiB":
+        return None
+    return Observed(outputs={}, overwritten="rank 0: input x was overwritten")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "ranks", "told"),
+    [
+        (zeros, 2, r"all_reduce .*gives 2"),
+        (other_bits, 4, r"same bits: .*4 .*float32"),
+        (wrong_far_behind, 2, "rank 0, element 0"),
+        *((chunks_misplaced(chunk), 2, r"reduce_scatter .*: wrong") for chunk in (2**10, 2**14, 2**16)),
+        (one_element, 2, r"all_reduce .*: rank 1"),
+        (overwriting, 2, r"all_gather .*: input x "),
+    ],
+)
+def test_a_library_that_computes_wrongly_stops_everything(
+    run_with: RunWith, wrong: Callable[[Trial], Observed | None], ranks: int, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        run_with(right_but(wrong), ranks=ranks)
 
 
 def test_a_primitive_that_ends_the_ranks_is_unsupported_and_the_others_are_tried(
@@ -196,46 +240,6 @@ def test_payloads_go_up_to_what_the_deployment_or_a_case_has(run_with: RunWith, 
     assert tables["capabilities"] == run_with(lambda _, trials: right(trials))
 
 
-def test_a_library_that_is_wrong_far_behind_in_a_large_payload_stops_everything(run_with: RunWith) -> None:
-    def forgetful(trial: Trial) -> Observed | None:
-        """As ranks tell it of which the last of the copies is unlike the others."""
-        [one] = right([trial])
-        other = Observed(outputs={p: x + 1 for p, x in one.outputs.items()})
-        return other if trial.input_tiles else None
-
-    with pytest.raises(ValueError, match="rank 0, element 0"):
-        run_with(right_but(forgetful))
-
-
-@pytest.mark.parametrize("chunk", [2**10, 2**14, 2**16])
-def test_a_library_that_is_wrong_at_one_size_of_a_call_stops_everything(
-    run_with: RunWith, chunk: int
-) -> None:
-    """As a reduce_scatter whose chunks of a payload of 256 KiB end up in each other's place, and no other's."""
-
-    def one_size(trial: Trial) -> Observed | None:
-        kind = trial.job.program.collectives[0].kind
-        if kind is not Kind.REDUCE_SCATTER or not trial.job.key.endswith("float32, 256KiB"):
-            return None
-        rolled = {p: np.roll(x, chunk // 4, axis=1) for p, x in whole(trial).items()}
-        return observed(rolled, trial.output_tiles)
-
-    with pytest.raises(ValueError, match=r"reduce_scatter .*: wrong"):
-        run_with(right_but(one_size))
-
-
-def test_a_single_wrong_element_anywhere_in_a_large_payload_stops_everything(run_with: RunWith) -> None:
-    def once(trial: Trial) -> Observed | None:
-        if trial.job.key != "all_reduce over 2 of 2 ranks, float32, 1MiB":
-            return None
-        values = whole(trial)
-        values["y",][1, 200_003] += 1
-        return observed(values, trial.output_tiles)
-
-    with pytest.raises(ValueError, match=r"all_reduce .*: rank 1"):
-        run_with(right_but(once))
-
-
 def test_where_ranks_compile_shapes_and_dtypes_are_tried_apart() -> None:
     tiers = (Tier(name="node", ranks=32), Tier(name="network", ranks=224))
     cluster = deployment(2).changed(ranks=224, ranks_per_node=32, tiers=tiers, uniform=True)
@@ -259,18 +263,6 @@ def test_what_has_no_order_is_no_shift() -> None:
         [sources] = [s for s in permutes(world) if permute_shape(s) == (world, NO_ORDER)]
         assert sorted(sources) == list(range(world))
         assert len({(r - source) % world for r, source in enumerate(sources)}) > 1
-
-
-def test_a_library_that_overwrites_its_inputs_computes_wrongly(run_with: RunWith) -> None:
-    """Told by a field: no error is raised, and it is no refusal of the library."""
-
-    def overwriting(trial: Trial) -> Observed | None:
-        if trial.job.key != "all_gather over 2 of 2 ranks, float32, 64KiB":
-            return None
-        return Observed(outputs={}, overwritten="rank 0: input x was overwritten")
-
-    with pytest.raises(ValueError, match=r"all_gather .*: input x "):
-        run_with(right_but(overwriting))
 
 
 def test_ranks_that_fail_at_no_primitive_stop_the_selftest(run_with: RunWith) -> None:

@@ -41,39 +41,33 @@ def test_ranks_start_inside_of_a_job_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert slurm.refuses_here(two_nodes()) == ""
 
 
-def node(name: str, address: str) -> str:
-    """As `scontrol --oneliner show node` prints it."""
-    return f"NodeName={name} Arch=x86_64 CoresPerSocket=32 NodeAddr={address} NodeHostName={name} Version=22.05\n"
-
-
-def told(monkeypatch: pytest.MonkeyPatch, nodes: str) -> None:
-    """What Slurm says of the job that this process is in."""
+def address(monkeypatch: pytest.MonkeyPatch, **nodes: str) -> str:
+    """Of this host, in a job that has these nodes at these addresses."""
+    line = "NodeName={0} Arch=x86_64 CoresPerSocket=32 NodeAddr={1} NodeHostName={0} Version=22.05\n"
+    answers = {"squeue": "n[1-2]\n", "scontrol": "".join(line.format(*one) for one in nodes.items())}
     monkeypatch.setenv(slurm.JOB, "12")
-    answers = {"squeue": "n[1-2]\n", "scontrol": nodes}
     monkeypatch.setattr(slurm, "_said", lambda command: answers[command[0]])
+    return slurm.address(two_nodes())
 
 
 def test_nodes_find_this_host_where_it_reaches_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, node("n1", "10.0.0.5") + node("n2", "10.0.0.6"))
+    assert address(monkeypatch, n1="127.0.0.1", n2="127.0.0.1") == "127.0.0.1"
     monkeypatch.setattr(slurm, "address_towards", lambda host: {"10.0.0.6": "10.0.0.5"}[host])
-    assert slurm.address(two_nodes()) == "10.0.0.5"
+    assert address(monkeypatch, n1="10.0.0.5", n2="10.0.0.6") == "10.0.0.5"
 
 
-def test_where_all_nodes_are_this_host_they_find_it_at_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, node("n1", "127.0.0.1") + node("n2", "127.0.0.1"))
-    assert slurm.address(two_nodes()) == "127.0.0.1"
-
-
-def test_a_job_of_too_few_nodes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, node("n1", "127.0.0.1"))
-    with pytest.raises(LaunchError, match=r"1 nodes .*job 12 .*has 2"):
-        slurm.address(two_nodes())
-
-
-def test_a_node_to_which_no_way_leads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, node("n1", "127.0.0.1") + node("n2", "nowhere.invalid"))
-    with pytest.raises(LaunchError, match=r"n2 .*nowhere\.invalid"):
-        slurm.address(two_nodes())
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ({"n1": "127.0.0.1"}, r"1 nodes .*job 12 .*has 2"),
+        ({"n1": "127.0.0.1", "n2": "nowhere.invalid"}, r"n2 .*nowhere\.invalid"),
+    ],
+)
+def test_too_few_nodes_and_one_to_which_no_way_leads_are_told(
+    nodes: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LaunchError, match=told):
+        address(monkeypatch, **nodes)
 
 
 def test_it_starts_an_agent_on_each_node_in_a_step_of_their_own_whatever_step_this_is(
@@ -142,6 +136,7 @@ def test_the_doctor_asks_the_partition_and_a_node_of_the_profile(
 @pytest.mark.parametrize(
     ("scripts", "check", "told"),
     [
+        ({"srun": "exec sleep 60"}, "a job on a node", "no job started"),
         ({"scontrol": "echo 'Slurmctld(primary) at head is DOWN'"}, "Slurm", "start slurmctld"),
         ({"sinfo": '[[ "$*" == *compute1* ]] || echo "cpu*"'}, "partition compute1", "slurm_partition .*cpu"),
         (
@@ -161,14 +156,6 @@ def test_what_is_missing_is_told_in_one_line_with_its_mend(
     scripts: dict[str, str], check: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands(tmp_path, monkeypatch, **scripts)
+    monkeypatch.setattr(slurm, "ANSWER_S", 2.0)
     [row] = [row for row in slurm.doctor(two_nodes(), PROFILE) if not row["ok"]]
     assert row["check"] == check and re.search(told, row["detail"]) and "\n" not in row["detail"]
-
-
-def test_a_job_that_does_not_start_is_not_waited_for_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands(tmp_path, monkeypatch, srun="exec sleep 60")
-    monkeypatch.setattr(slurm, "ANSWER_S", 0.5)
-    [row] = [row for row in slurm.doctor(two_nodes(), PROFILE) if not row["ok"]]
-    assert "no job started" in row["detail"]

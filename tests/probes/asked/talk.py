@@ -22,6 +22,7 @@ LOCAL = load(ROOT / "config/deployments/local.yaml")
 PLACE = Place(deployment=LOCAL, mixed_seed=1)
 CAN = Capabilities.from_rows(capabilities().iter_rows(named=True))
 HOW = {"model": "", "temperature": None, "max_tokens": 1000, "sample": 0}
+WANTED = columns_of(structured_probes(LOCAL))
 SMALL = {"kind": "all_reduce", "payload_bytes": 1024}
 
 
@@ -88,7 +89,7 @@ def talk(
     """A conversation in which the answers come one after another, the last again and again."""
     ranks, model = ranks or Ranks(), Told(answers)
     chooser = Chooser(
-        brief=Briefing(place=PLACE, capabilities=CAN, wanted=columns_of(structured_probes(LOCAL)), rounds=8),
+        brief=Briefing(place=PLACE, capabilities=CAN, wanted=WANTED, rounds=8),
         budget=ProbingSection.from_data({"turns": 5, "probes": 20, "seconds": 100, "draws": 3} | budget),
         fit=FitSection(bootstraps=4, ridge=0.02, seed=0),
         ledger=ask(model, folder),

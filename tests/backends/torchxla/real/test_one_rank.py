@@ -124,9 +124,6 @@ def test_what_is_no_number_reaches_later_collectives_of_its_graph_but_no_sum(
 @pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "all_to_all"])
 def test_groups_of_unequal_size_are_refused(name: str) -> None:
     """In a process of its own: the real one cannot go on with a graph that it refused."""
-    import subprocess
-    import sys
-
     call = {
         "all_gather": "xm.all_gather(x, groups=G, pin_layout=False)",
         "reduce_scatter": "xm.reduce_scatter('sum', x, 1.0, 0, 1, groups=G)",

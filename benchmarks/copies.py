@@ -26,7 +26,7 @@ SMOKE = (
     *("--config", "preset=smoke", "problems=tp_mlp,grad_ar", "models=nano-small"),
 )
 TREE = "results/local-smoke"
-STARTS = "torch_ranks.start"  # in the command of what starts ranks, and of the ranks that it forks
+STARTS = "torch_ranks.fork_server"  # in the command of what starts ranks, and of the ranks that it forks
 KINDS = ("snakemake", "command", "starter", "rank")  # each below the one before it
 SAMPLES = ("samples_us", "steps_us")  # columns of what ranks measured
 

@@ -22,7 +22,7 @@ from overlayccl_core.measuring.statistics import relative_difference, repeat_err
 from overlayccl_core.stages.bench import jobs_of
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.table import read
-from overlayccl_core.timing.batch import Batch, time_programs
+from overlayccl_core.timing.batch import TimingBatch, time_programs
 
 ROUNDS = 20
 SECONDS = 600.0  # of a launch at most: all rounds should fit
@@ -80,7 +80,7 @@ def _of_problem(path: Path, deployment: Deployment) -> Raced:
         seconds=SECONDS, minimum_rounds=ROUNDS, maximum_rounds=ROUNDS, repeat_disturbed=False
     )
     with tempfile.TemporaryDirectory() as folder:
-        batch = Batch(
+        batch = TimingBatch(
             jobs=[replace(job, races=()) for job in racing],
             deployment=deployment,
             settings=settings,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.measuring.progress import Step
+from overlayccl_core.measuring.progress import ProgressStep
 from run_display.expected import Expectations, total_left_s
 from workflow_scripts.progress import progress_file
 
@@ -23,16 +23,16 @@ class Running:
     began: float
     expected_s: float
 
-    def step(self) -> Step | None:
+    def step(self) -> ProgressStep | None:
         """Return its command's last Step, if any."""
         if self.log is None:
             return None
         try:
-            return Step(**json.loads(progress_file(self.log).read_text()))
+            return ProgressStep(**json.loads(progress_file(self.log).read_text()))
         except (OSError, ValueError, TypeError):  # not there yet, or gone
             return None
 
-    def left_s(self, step: Step | None, now: float) -> float | None:
+    def left_s(self, step: ProgressStep | None, now: float) -> float | None:
         """Seconds left: from its command, else from its units so far, else from its expectation; None: overdue."""
         if step is not None and step.left_s is not None:
             return step.left_s
@@ -85,7 +85,7 @@ class Board:
         ]
 
 
-def _line(job: Running, step: Step | None, left_s: float | None, now: float) -> str:
+def _line(job: Running, step: ProgressStep | None, left_s: float | None, now: float) -> str:
     how_far = f"{step.unit} {step.done} of {step.total}" if step and step.unit else "working"
     left = f"{about(left_s)} left" if left_s is not None else "longer than expected"
     phase = f"   {step.phase.splitlines()[0]}" if step and step.phase else ""

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterable
 
-from overlayccl_core.deployments.capabilities import Call, Capabilities, Capability, Shape, permute_shapes
+from overlayccl_core.deployments.capabilities import (
+    Capabilities,
+    Capability,
+    LibraryCall,
+    Shape,
+    permute_shapes,
+)
 from overlayccl_core.program.kinds import DType, Kind
 
 
@@ -17,7 +23,7 @@ def tried(
     evidence: str = "tried",
 ) -> Capability:
     """A call that was tried."""
-    call = Call(operation=operation, shape=(size, stride), dtype=dtype, payload_bytes=payload_bytes)
+    call = LibraryCall(operation=operation, shape=(size, stride), dtype=dtype, payload_bytes=payload_bytes)
     return Capability(call=call, supported=supported, evidence=evidence)
 
 
@@ -36,6 +42,6 @@ def library_of(operations: Iterable[str]) -> Capabilities:
     )
 
 
-def call(operation: str, shape: Shape, dtype: DType = DType.FLOAT32, payload_bytes: int = 64) -> Call:
+def call(operation: str, shape: Shape, dtype: DType = DType.FLOAT32, payload_bytes: int = 64) -> LibraryCall:
     """A call that is asked for."""
-    return Call(operation=operation, shape=shape, dtype=dtype, payload_bytes=payload_bytes)
+    return LibraryCall(operation=operation, shape=shape, dtype=dtype, payload_bytes=payload_bytes)

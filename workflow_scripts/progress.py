@@ -14,7 +14,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from overlayccl_core.measuring.progress import Step
+from overlayccl_core.measuring.progress import ProgressStep
 
 SHOWN_BY_SNAKEMAKE = "OVERLAYCCL_PROGRESS"  # set by run_display, as it shows progress itself
 EVERY_S = 30.0
@@ -40,7 +40,7 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         """Log a line; it names the phase from now on."""
-        _replace(progress_file(self.log), json.dumps(asdict(Step(phase=text))))
+        _replace(progress_file(self.log), json.dumps(asdict(ProgressStep(phase=text))))
         self._say(text)
 
     def _say(self, text: str) -> None:
@@ -53,7 +53,7 @@ class Progress:
         if not logged or SHOWN_BY_SNAKEMAKE not in os.environ:
             print(line, file=sys.stderr, flush=True)
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ProgressStep) -> None:
         """Record progress: at once in the progress file, every 30 seconds as a line."""
         _replace(progress_file(self.log), json.dumps(asdict(step)))
         now = self._clock()

@@ -21,7 +21,7 @@ from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
 from overlayccl_core.stages.known_ways import known_way_rows
-from overlayccl_core.timing.batch import Batch, time_programs
+from overlayccl_core.timing.batch import TimingBatch, time_programs
 from overlayccl_core.timing.partial import LOGS, PARTIAL
 
 YOURS = "yours"  # the role of the user's strategy
@@ -125,7 +125,7 @@ def measure(
     partial = results / PARTIAL
     partial.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="try-", dir=partial) as folder:
-        batch = Batch(
+        batch = TimingBatch(
             jobs=jobs,
             deployment=deployment,
             settings=timing,

@@ -21,7 +21,7 @@ CALL_COLUMNS = ("operation", "group_size", "stride", "dtype", "payload_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class LibraryCall:
     """A call of the library.
 
     Attributes:
@@ -44,7 +44,7 @@ class Call:
 class Capability:
     """One row: a tried call, and its result."""
 
-    call: Call
+    call: LibraryCall
     supported: bool
     evidence: str
 
@@ -78,7 +78,7 @@ class Capabilities:
         """Read the rows of the table: `Capabilities.from_rows(frame.iter_rows(named=True))`."""
         return cls(
             Capability(
-                call=Call(
+                call=LibraryCall(
                     operation=row["operation"],
                     shape=(row["group_size"], row["stride"]),
                     dtype=DType(row["dtype"]),
@@ -105,7 +105,7 @@ class Capabilities:
         """The calls tried without success."""
         return tuple(row for rows in self._rows.values() for row in rows if not row.supported)
 
-    def supports(self, call: Call) -> Support:
+    def supports(self, call: LibraryCall) -> Support:
         """Return whether the library takes a call."""
         if rows := self._rows.get((call.operation, call.shape, call.dtype)):
             return _judged(rows, call)
@@ -124,7 +124,7 @@ class Capabilities:
         )
 
 
-def _judged(rows: Sequence[Capability], call: Call) -> Support:
+def _judged(rows: Sequence[Capability], call: LibraryCall) -> Support:
     limits = [row for row in rows if not row.supported and row.call.payload_bytes <= call.payload_bytes]
     if limits:
         worst = min(limits, key=lambda row: row.call.payload_bytes)
@@ -135,12 +135,12 @@ def _judged(rows: Sequence[Capability], call: Call) -> Support:
     return Support(supported=True, evidence=worked[0].evidence) if worked else NOT_TRIED
 
 
-def call_of(call: Sequence[Node], case: Case) -> Call:
+def call_of(call: Sequence[Node], case: Case) -> LibraryCall:
     """Return the call for some collectives of a Case, with its groups among all ranks of the deployment.
 
     Several collectives in one call have one payload: their sum.
     """
-    return Call(
+    return LibraryCall(
         operation=operation_name(call),
         shape=shape_of(call[0], case),
         dtype=call[0].dtype,

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ProgressStep:
     """`done` of `total` units of a phase. left_s: seconds to its end, if known better than from its pace so far."""
 
     phase: str
@@ -27,7 +27,7 @@ def takes_steps(progress: Callable[[str], None]) -> bool:
     return hasattr(progress, "step")
 
 
-def tell(progress: Callable[[str], None], step: Step) -> None:
+def tell(progress: Callable[[str], None], step: ProgressStep) -> None:
     """Report a step: as it is to a listener with a method `step`, else in a line."""
     listener: Any = getattr(progress, "step", progress)
     listener(step if takes_steps(progress) else str(step))
@@ -58,10 +58,13 @@ class OneOfMany:
     def __call__(self, line: str) -> None:
         self.progress(f"{self.name}: {line}")
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ProgressStep) -> None:
         """Report a step of the piece; other units than rounds are not told."""
         if step.unit != "round":
             return
         done, left = self.before + step.done, step.total - step.done
         left_s = step.left_s * (self.total - done) / left if step.left_s is not None and left else None
-        tell(self.progress, Step(phase=self.name, unit=step.unit, done=done, total=self.total, left_s=left_s))
+        tell(
+            self.progress,
+            ProgressStep(phase=self.name, unit=step.unit, done=done, total=self.total, left_s=left_s),
+        )

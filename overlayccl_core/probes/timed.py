@@ -9,7 +9,7 @@ from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import ProbeSection
 from overlayccl_core.probes.probe import Probe, Role
-from overlayccl_core.timing.batch import Batch, time_programs
+from overlayccl_core.timing.batch import TimingBatch, time_programs
 
 Row = dict[str, Any]
 
@@ -47,7 +47,7 @@ def time_probes(
     timing = TimingSettings(
         seconds=section.seconds, minimum_rounds=section.minimum_rounds, maximum_rounds=section.maximum_rounds
     )
-    batch = Batch(
+    batch = TimingBatch(
         jobs=jobs, deployment=deployment, settings=timing, partial_dir=partial_dir, rule=rule, code=code
     )
     by_name = {probe.name: probe for probe in probes}

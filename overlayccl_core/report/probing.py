@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.probes.asked.arms import Arm
+from overlayccl_core.probes.asked.fit_quality import ProbeSource
 from overlayccl_core.report.ablations import label
 from overlayccl_core.report.blocks import (
     NOTHING,
@@ -52,7 +52,7 @@ def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
         yield Text(text="Others used the machine while it was measured: run it again alone.", tone="warning")
     yield from scripted(who for made_by in rows["made_by"] for who in made_by)
     yield _table(rows)
-    for row in rows.filter(arm=Arm.AGENT.value).iter_rows(named=True):
+    for row in rows.filter(arm=ProbeSource.AGENT.value).iter_rows(named=True):
         usd = "" if row["usd"] is None else f", {row['usd']:.2f} USD"
         yield Text(
             text=f"{label(row['search'], row['made_by'])}: {count(row['calls'], 'question')}, "
@@ -80,9 +80,9 @@ def _table(rows: pl.DataFrame) -> Table:
 
 def _chosen_by(here: pl.DataFrame) -> str:
     arm, search = here["arm"][0], here["search"][0]
-    if arm == Arm.FIXED:
+    if arm == ProbeSource.FIXED:
         return "the sweep, all of it"
-    if arm == Arm.EQUAL_COST:
+    if arm == ProbeSource.EQUAL_COST:
         return f"the sweep, parts of the seconds of {search}"
     return label(search, here["made_by"][0])
 

@@ -13,7 +13,7 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.probes.asked.briefing import Briefing, columns_of
 from overlayccl_core.probes.asked.chooser import Asked, Chooser, TurnOutcome
-from overlayccl_core.probes.asked.order import Place
+from overlayccl_core.probes.asked.order import ProbeTarget
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of, supported
 from overlayccl_core.probes.timed import time_probes
@@ -82,7 +82,7 @@ def run(
 
     chooser = Chooser(
         brief=Briefing(
-            place=Place(deployment=deployment, mixed_seed=settings.probe.mixed_seed),
+            place=ProbeTarget(deployment=deployment, mixed_seed=settings.probe.mixed_seed),
             capabilities=can,
             wanted=columns_of(one for one in sweep if one.role is not Role.HELD_OUT),
             rounds=rounds,

@@ -26,7 +26,7 @@ from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.shortlist import SHORTLIST
-from overlayccl_core.timing.batch import Batch, time_candidates
+from overlayccl_core.timing.batch import TimingBatch, time_candidates
 from overlayccl_core.timing.partial import forget
 
 Row = Mapping[str, Any]
@@ -68,7 +68,7 @@ def run(
         minimum_rounds=settings.bench.minimum_rounds,
         maximum_rounds=settings.bench.maximum_rounds,
     )
-    batch = Batch(
+    batch = TimingBatch(
         jobs=list(jobs.values()),
         deployment=deployment,
         settings=timing,

@@ -38,7 +38,7 @@ from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
-from overlayccl_core.timing.batch import Batch, check_values, time_programs
+from overlayccl_core.timing.batch import TimingBatch, check_values, time_programs
 from overlayccl_core.timing.partial import forget
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.plan import StepSettings
@@ -232,14 +232,14 @@ class _Launches:
         ]
         return ". ".join(said)
 
-    def _batch(self, jobs: Sequence[Job], rule: str, *, seed: int) -> Batch:
+    def _batch(self, jobs: Sequence[Job], rule: str, *, seed: int) -> TimingBatch:
         timing = TimingSettings(
             seconds=self.settings.seconds,
             minimum_rounds=self.settings.minimum_rounds,
             maximum_rounds=self.settings.maximum_rounds,
             seed=seed,
         )
-        return Batch(
+        return TimingBatch(
             jobs=jobs,
             deployment=self.deployment,
             settings=timing,

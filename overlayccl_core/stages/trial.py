@@ -23,7 +23,7 @@ from overlayccl_core.search.candidate import Origin
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.trials import TRIALS
-from overlayccl_core.timing.batch import Batch, check_values
+from overlayccl_core.timing.batch import TimingBatch, check_values
 from overlayccl_core.timing.failed import FailedJobs
 from overlayccl_core.timing.partial import forget
 
@@ -68,7 +68,7 @@ def run(
     if not proven:
         progress("no sketch is proven, so none is run")
         return {"trials": []}
-    batch = Batch(
+    batch = TimingBatch(
         jobs=[one.job for one in proven],
         deployment=deployment,
         settings=TimingSettings(seconds=1.0),  # of nothing: none is timed

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.probes.asked.arms import Arm, arms, timed_of
 from overlayccl_core.probes.asked.chooser import TurnOutcome
+from overlayccl_core.probes.asked.fit_quality import ProbeSource, arms, timed_of
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.probing import ASKED_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.remake import snakemake
@@ -51,9 +51,9 @@ def run(
         settings.fit,
         draws=settings.probing.draws,
     ):
-        agent = row["arm"] == Arm.AGENT
+        agent = row["arm"] == ProbeSource.AGENT
         rows.append(row | (_of_agent(row["search"], asked, calls) if agent else _OF_OTHERS))
-        if row["arm"] != Arm.EQUAL_COST:
+        if row["arm"] != ProbeSource.EQUAL_COST:
             progress(
                 f"{row['search'] or row['arm']}: {row['probes']} probes, {row['seconds']:.1f} s, prices "
                 f"{row['priced']} of {row['heldout']} held-out Programs"

@@ -30,7 +30,7 @@ TRIAL_TIMEOUT_S = 30.0  # for a single run of one Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class TimingBatch:
     """Jobs, their ranks, and the folder that keeps their launches as they come: <partial_dir>/<rule>-<key>/.
 
     Attributes:
@@ -92,7 +92,7 @@ class ValueCheck:
     needed: frozenset[str] = frozenset()
 
 
-def time_programs(batch: Batch, progress: Progress) -> list[TimedProgram]:
+def time_programs(batch: TimingBatch, progress: Progress) -> list[TimedProgram]:
     """Return samples of every job, one entry per (launch, Program).
 
     Samples under the batch's key are reused until `partial.forget` learns that the rule's table is written. Only
@@ -107,7 +107,7 @@ def time_programs(batch: Batch, progress: Progress) -> list[TimedProgram]:
 
 
 def time_candidates(
-    batch: Batch, check: ValueCheck, progress: Progress
+    batch: TimingBatch, check: ValueCheck, progress: Progress
 ) -> tuple[list[TimedProgram], FailedJobs]:
     """Time jobs, some of which may be broken: return (samples, failures), with every job in one of them.
 
@@ -123,7 +123,7 @@ def time_candidates(
         return timer.finish_without_failed(check)
 
 
-def check_values(batch: Batch, check: ValueCheck, progress: Progress) -> FailedJobs:
+def check_values(batch: TimingBatch, check: ValueCheck, progress: Progress) -> FailedJobs:
     """Run each job once without timing and return the failures. Raises as `time_candidates`."""
     timer = _Timer(batch, progress)
     with machine_lock(progress):
@@ -133,7 +133,7 @@ def check_values(batch: Batch, check: ValueCheck, progress: Progress) -> FailedJ
 class _Timer:
     """One batch in progress: launches until nothing is missing."""
 
-    def __init__(self, batch: Batch, progress: Progress) -> None:
+    def __init__(self, batch: TimingBatch, progress: Progress) -> None:
         self.jobs = list(batch.jobs)
         self.deployment = batch.deployment
         self.settings = batch.settings

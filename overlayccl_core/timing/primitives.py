@@ -13,7 +13,7 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.deployments.capabilities import (
     TRIED_DTYPE,
-    Call,
+    LibraryCall,
     Shape,
     call_of,
     permute_shape,
@@ -21,8 +21,7 @@ from overlayccl_core.deployments.capabilities import (
 )
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
-from overlayccl_core.program.calls import Call as CallOfNodes
-from overlayccl_core.program.calls import call_name, make_call
+from overlayccl_core.program.calls import Call, call_name, make_call
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.groups import Groups, contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import COALESCED, FLOATS, DType, Kind, Placement, Reduction
@@ -52,13 +51,13 @@ class Primitive:
     """
 
     program: Program
-    collectives: CallOfNodes
+    collectives: Call
     block: int
     like: "Primitive | None" = None
     pattern: "Primitive | None" = None
 
     @property
-    def call(self) -> Call:
+    def call(self) -> LibraryCall:
         """The call as the capabilities table names it."""
         return call_of(self.collectives, self.program.problem.case)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.launching.status import Phase, Status
-from overlayccl_core.measuring.progress import Step, takes_steps, tell
+from overlayccl_core.measuring.progress import ProgressStep, takes_steps, tell
 
 LINE_S = 30.0  # between lines
 STEP_S = 1.0  # between steps, for listeners that take them
@@ -47,4 +47,4 @@ class Reporter:
         self._first = self._first or (now, done)
         began, first = self._first
         left = (now - began) / (done - first) * (total - done) if done > first else None
-        tell(self.progress, Step(phase=self.head, unit="round", done=done, total=total, left_s=left))
+        tell(self.progress, ProgressStep(phase=self.head, unit="round", done=done, total=total, left_s=left))

@@ -22,7 +22,7 @@ from overlayccl_core.launching.node_report import LaunchClock, NodeReport, doubt
 from overlayccl_core.locks import machine_lock
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
-from overlayccl_core.measuring.progress import Step, tell
+from overlayccl_core.measuring.progress import ProgressStep, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
 from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
@@ -99,12 +99,12 @@ def train(training: Training, partial_dir: Path, rule: str, code: str, progress:
             traceback.
     """
     folder = Path(partial_dir) / f"{rule}-{training.key(code)}"
-    batch = _Batch(training, folder, Evidence.beside(partial_dir, rule), progress)
+    batch = _TrainingBatch(training, folder, Evidence.beside(partial_dir, rule), progress)
     with machine_lock(progress):
         return batch.finish()
 
 
-class _Batch:
+class _TrainingBatch:
     """The launches of a model."""
 
     def __init__(self, training: Training, folder: Path, evidence: Evidence, progress: Progress) -> None:
@@ -158,7 +158,9 @@ class _Batch:
         """Run one launch; keep it if it ends well."""
         arms = self._running(number)
         head = f"{len(arms)} arms on {self.training.deployment.ranks} ranks"
-        tell(self.progress, Step(phase=head, unit="launch", done=number, total=self.training.launches))
+        tell(
+            self.progress, ProgressStep(phase=head, unit="launch", done=number, total=self.training.launches)
+        )
         self._train(number, arms, f"launch-{number}.{self.kept.next_attempt(number)}", keep=True)
 
     def _running(self, number: int) -> tuple[Arm, ...]:

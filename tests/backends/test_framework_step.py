@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from overlayccl_core.backends.torch_ranks.joining import Place
+from overlayccl_core.backends.torch_ranks.joining import RankPlace
 from overlayccl_core.backends.torchdist import frameworks, rank
 from overlayccl_core.launching.status import WIDTH, Status
 from overlayccl_core.measuring.frameworks import framework_arm
 
 SHARED = Status(np.zeros((1, WIDTH), np.int64))
-ALONE = Place(rank=0, ranks=1, local_rank=0, local_ranks=1, shared=SHARED)
+ALONE = RankPlace(rank=0, ranks=1, local_rank=0, local_ranks=1, shared=SHARED)
 
 
 def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,6 @@ def test_no_other_file_of_the_package_knows_a_library() -> None:
         "launching/interface.py",  # the interface on which ranks meet, whatever library they measure
         "measuring/frameworks.py",  # the library's own ways to train, as words for people
         "tables/sidecar.py",  # which variables of the environment are noted
-        "backends/torch_ranks/start.py",  # ranks of any library meet in torch's store
+        "backends/torch_ranks/fork_server.py",  # ranks of any library meet in torch's store
         "backends/torch_ranks/rank.py",  # and tell each other what passes no library
     }

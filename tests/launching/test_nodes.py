@@ -103,7 +103,7 @@ def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
             os.kill(max(agents_here()), 9)
 
     (tmp_path / "todo").write_text("\n".join(["rank"] * 4))
-    launch = Launch(worker="tests.launching.starting_worker", folder=tmp_path, ranks=4)
+    launch = Launch(worker="tests.launching.fork_worker", folder=tmp_path, ranks=4)
     write_joining(tmp_path, two_nodes())
     with pytest.raises(LaunchError, match=r"lost.*ranks . to . of 4") as error:
         nodes.run(two_nodes(), launch, watch)
@@ -111,7 +111,7 @@ def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_the_nodes_do_not_see_is_told_with_the_mend(tmp_path: Path) -> None:
-    launch = Launch(worker="tests.launching.starting_worker", folder=tmp_path / "elsewhere", ranks=4)
+    launch = Launch(worker="tests.launching.fork_worker", folder=tmp_path / "elsewhere", ranks=4)
     with pytest.raises(LaunchError, match=r"not see .*elsewhere: run") as error:
         nodes.run(two_nodes(), launch)
     assert error.value.kind is Failure.LAUNCHER

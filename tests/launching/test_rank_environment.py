@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from overlayccl_core.backends.torch_ranks.starting import rank_environment
+from overlayccl_core.backends.torch_ranks.fork_client import rank_environment
 from tests.timing.batches import deployment
 
 

@@ -13,7 +13,7 @@ from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.timing.batch import Batch
+from overlayccl_core.timing.batch import TimingBatch
 from overlayccl_core.timing.kept import KeptLaunches
 from overlayccl_core.timing.partial import Evidence
 from overlayccl_core.timing.reporting import Progress
@@ -89,13 +89,13 @@ def settings(**changes: Any) -> TimingSettings:
     return TimingSettings(**{**quick, **changes})
 
 
-def batch(folder: Path, of: list[Job] | None = None, **changes: Any) -> Batch:
+def batch(folder: Path, of: list[Job] | None = None, **changes: Any) -> TimingBatch:
     """Jobs to be timed on two ranks here; launches are kept in the folder."""
     given = {
         "jobs": jobs() if of is None else of, "deployment": deployment(), "settings": settings(),
         "partial_dir": folder, "rule": "bench", "code": "code",
     }  # fmt: skip
-    return Batch(**{**given, **changes})
+    return TimingBatch(**{**given, **changes})
 
 
 def kept_in(folder: Path, progress: Progress = silent) -> KeptLaunches:

@@ -71,7 +71,7 @@ def test_a_candidate_that_always_crashes_has_its_verdict_and_its_evidence(tmp_pa
 
 
 def test_a_rank_that_aborts_at_its_exit_keeps_its_samples(tmp_path: Path) -> None:
-    aborts = broken_job("__import__('tests.launching.starting_worker', fromlist=['main']).abort_when_done()")
+    aborts = broken_job("__import__('tests.launching.fork_worker', fromlist=['main']).abort_when_done()")
     timed, failed = time_candidates(batch(tmp_path / ".partial", [*jobs(), aborts]), ANY_VALUES, silent)
     assert not failed and {one.key for one in timed} == {job.key for job in jobs()} | {aborts.key}
     assert {one.rounds for one in timed} == {4}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.measuring.progress import Step, tell
+from overlayccl_core.measuring.progress import ProgressStep, tell
 from overlayccl_core.rule import ANY_OTHER_S, BATCH_S
 from run_display.board import Board, Running, last_words
 from run_display.expected import Expectations, budget_s
@@ -97,8 +97,8 @@ def test_each_running_job_has_a_line_and_all_have_one(tmp_path: Path) -> None:
     Progress("bench", log)("starting ranks")
     assert board.lines()[0].split()[-5:] == ["2", "min", "left", "starting", "ranks"]
     assert all(part in total for part in ("1 of 3", "0:15", "4 min"))  # 100 s of a, 115 s of b behind it
-    step = Step(phase="timing", unit="round", done=3, total=20, left_s=40.0)
-    progress_file(log).write_text(json.dumps({f: getattr(step, f) for f in Step.__slots__}))
+    step = ProgressStep(phase="timing", unit="round", done=3, total=20, left_s=40.0)
+    progress_file(log).write_text(json.dumps({f: getattr(step, f) for f in ProgressStep.__slots__}))
     (line, total) = board.lines()
     assert "round 3 of 20" in line and "about 40 s left" in line and line.endswith("timing")
     assert total.endswith("about 3 min left")
@@ -153,7 +153,7 @@ def test_a_command_says_how_far_it_is_at_once_in_its_file_and_every_30_seconds_i
     say = Progress("bench", log, clock)
     say("begins")
     for done in range(40):
-        tell(say, Step(phase="timing", unit="round", done=done, total=40, left_s=80.0 - 2 * done))
+        tell(say, ProgressStep(phase="timing", unit="round", done=done, total=40, left_s=80.0 - 2 * done))
         assert json.loads(progress_file(log).read_text())["done"] == done
         clock.now += 2.0
     lines = log.read_text().splitlines()
@@ -169,7 +169,7 @@ def test_a_command_says_how_far_it_is_at_once_in_its_file_and_every_30_seconds_i
 
 def test_a_plain_listener_gets_a_line() -> None:
     said: list[str] = []
-    tell(said.append, Step(phase="8 arms", unit="launch", done=1, total=5))
+    tell(said.append, ProgressStep(phase="8 arms", unit="launch", done=1, total=5))
     assert said == ["8 arms: launch 1 of 5"]
 
 

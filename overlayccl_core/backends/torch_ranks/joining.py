@@ -18,7 +18,7 @@ STAY_S = 30.0  # until the launcher ends all ranks: leaving earlier may upset th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RankPlace:
     """The place of a rank. local_rank: on its host; shared: status shared by the host's ranks and their watcher."""
 
     rank: int
@@ -33,8 +33,8 @@ class Place:
         return self.shared.clock_offset_ns
 
     @classmethod
-    def from_environment(cls) -> "Place":
-        """Read the place from the environment set by `torch_ranks.start`."""
+    def from_environment(cls) -> "RankPlace":
+        """Read the place from the environment set by `torch_ranks.fork_server`."""
         local_ranks = int(os.environ["LOCAL_WORLD_SIZE"])
         return cls(
             rank=int(os.environ["RANK"]),
@@ -46,12 +46,12 @@ class Place:
 
 
 @contextmanager
-def joined(folder: Path) -> Iterator[tuple[Place, RankStatus]]:
+def joined(folder: Path) -> Iterator[tuple[RankPlace, RankStatus]]:
     """Give this rank's place and status to the work; the process ends with it.
 
     An exception goes to rank-<r>.error and ends the launch.
     """
-    place = Place.from_environment()
+    place = RankPlace.from_environment()
     status = place.shared.row(place.local_rank)
     status.start(os.getpid())
     status.enter(Phase.JOINING)

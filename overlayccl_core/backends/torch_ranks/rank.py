@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from overlayccl_core.backends.torch_ranks.joining import Place
+from overlayccl_core.backends.torch_ranks.joining import RankPlace
 from overlayccl_core.launching.status import RankStatus
 
 LEAD_NS = 2_000_000  # an all_reduce of 8 bytes on one host usually ends within 2 ms
@@ -26,7 +26,7 @@ class TorchRank:
     lead_ns: time from the agreement on an instant to the instant.
     """
 
-    place: Place
+    place: RankPlace
     status: RankStatus
     folder: Path
     control: Any

@@ -10,7 +10,7 @@ from typing import Any
 
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import write_joining
-from overlayccl_core.backends.torch_ranks import starting
+from overlayccl_core.backends.torch_ranks import fork_client
 from overlayccl_core.backends.trials import Observed, Trial, read_seen, write_trials
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
@@ -89,7 +89,7 @@ class TorchBackend:
         environment = self.environment(deployment, towards)
         if wrong := interface.refused(environment):
             raise RefusedError(wrong)
-        return starting.starter(environment)
+        return fork_client.starter(environment)
 
     def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
         timed = Launch(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from overlayccl_core.backends.torch_ranks.starting import ONE_THREAD, rank_environment
+from overlayccl_core.backends.torch_ranks.fork_client import ONE_THREAD, rank_environment
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching.interface import INTERFACE, interface_towards

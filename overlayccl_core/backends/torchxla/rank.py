@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from overlayccl_core.backends.rank import Members
 from overlayccl_core.backends.torch_ranks import driver
-from overlayccl_core.backends.torch_ranks.joining import Place, joined
+from overlayccl_core.backends.torch_ranks.joining import RankPlace, joined
 from overlayccl_core.backends.torch_ranks.rank import NEVER, TorchRank
 from overlayccl_core.backends.torchxla.environment import STANDIN, ZERO_OUTPUTS
 from overlayccl_core.backends.torchxla.standin.install import install
@@ -103,7 +103,7 @@ def _stand_in() -> tuple[Any, Any]:
     return torch_xla, dist.group.WORLD
 
 
-def _joined_devices(place: Place) -> tuple[Any, Any]:
+def _joined_devices(place: RankPlace) -> tuple[Any, Any]:
     """Return torch_xla and gloo's group; RuntimeError if torch_xla does not have the launch's ranks."""
     if util.find_spec("torch_neuronx") is not None:
         import torch_neuronx  # noqa: F401  (it registers its plug-in)

@@ -9,7 +9,7 @@ import jinja2
 
 from overlayccl_core.costmodel.features import Column, Increment, Term, features
 from overlayccl_core.deployments.capabilities import Capabilities, shape_text
-from overlayccl_core.probes.asked.order import Place
+from overlayccl_core.probes.asked.order import ProbeTarget
 from overlayccl_core.probes.probe import Probe
 
 SYSTEM = "prompts/system.md"
@@ -26,7 +26,7 @@ class Briefing:
         rounds: Rounds of each probe.
     """
 
-    place: Place
+    place: ProbeTarget
     capabilities: Capabilities
     wanted: Sequence[Column]
     rounds: int

@@ -17,9 +17,9 @@ from overlayccl_core.costmodel.theta import Coefficient, Status
 from overlayccl_core.launching.failures import LaunchError
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.measurements import measurements
-from overlayccl_core.probes.asked.arms import seconds_of, theta_of, timed_of
 from overlayccl_core.probes.asked.briefing import Briefing
 from overlayccl_core.probes.asked.exchanges import Supports
+from overlayccl_core.probes.asked.fit_quality import seconds_of, theta_of, timed_of
 from overlayccl_core.probes.asked.orders import bounded, order_of, refusal, tools
 from overlayccl_core.probes.probe import Probe
 

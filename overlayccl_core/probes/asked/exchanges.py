@@ -5,7 +5,16 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from overlayccl_core.configuration.fields import Fields
-from overlayccl_core.probes.asked.order import COUNT, MOST, QUARTERS, WORLD, Order, Place, finished, sized
+from overlayccl_core.probes.asked.order import (
+    COUNT,
+    MOST,
+    QUARTERS,
+    WORLD,
+    Order,
+    ProbeTarget,
+    finished,
+    sized,
+)
 from overlayccl_core.probes.probe import Probe, operand_size
 from overlayccl_core.probes.structured import coalesced, in_flight, turned
 from overlayccl_core.program.groups import world
@@ -39,7 +48,7 @@ class Collectives(Order):
         default=False, description="true: each is of a copy that is moved right before it"
     )
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build one."""
         place.check_payload(self.payload_bytes)
         kind, dtype, groups = Kind(self.kind), DType(self.dtype), place.groups_named(self.groups)
@@ -73,7 +82,7 @@ class Coalesced(Order):
     values: int = Field(ge=2, le=MOST, description="of each call")
     count: int = Field(default=1, ge=1, le=8, description="how many calls")
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build one."""
         place.check_payload(self.payload_bytes * self.values)
         kind, probe = Kind.ALL_REDUCE, place.new()
@@ -98,7 +107,7 @@ class PointToPoint(Order):
     count: int = COUNT
     in_flight: int = DEPTH
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build one."""
         place.check_payload(self.payload_bytes)
         ranks = place.deployment.ranks
@@ -130,7 +139,7 @@ class Supports(Fields):
     dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="of the elements")
     shift: int = Field(default=1, ge=1, description="of a permute")
 
-    def probe(self, place: Place) -> Probe:
+    def probe(self, place: ProbeTarget) -> Probe:
         """Build one with that call. ValueError: the field, the rule and the mend."""
         if self.kind == "collective_permute":
             [probe] = PointToPoint(payload_bytes=self.payload_bytes, shift=self.shift).probes(place)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from overlayccl_core.probes.asked.order import COUNT, MOST, QUARTERS, Order, Place, finished, sized
+from overlayccl_core.probes.asked.order import COUNT, MOST, QUARTERS, Order, ProbeTarget, finished, sized
 from overlayccl_core.probes.probe import Probe
 from overlayccl_core.probes.structured import repeated, shuffled, transposed
 from overlayccl_core.program import maps, nodes
@@ -32,7 +32,7 @@ class Copies(Order):
     times: int = Field(default=2, ge=2, le=MOST, description="of repeat: how often")
     count: int = COUNT
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build one."""
         grown = {"repeat": self.times, "join": 2}.get(self.layout, 1)
         place.check_payload(self.payload_bytes * grown)
@@ -78,7 +78,7 @@ class Arithmetic(Order):
     parts: int = Field(default=2, ge=2, le=MOST, description="of sum: how many")
     count: int = COUNT
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build one."""
         place.check_payload(self.payload_bytes)
         size, probe = self.payload_bytes // DType.FLOAT32.bytes, place.new()

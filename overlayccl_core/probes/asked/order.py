@@ -23,7 +23,7 @@ COUNT = Field(default=1, ge=1, le=MOST, description="how many in the Program")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProbeTarget:
     """The deployment to build probes for; `mixed_seed` is never the seed of the held-out Programs."""
 
     deployment: Deployment
@@ -59,7 +59,7 @@ class Order(Fields):
     tool: ClassVar[str]
     what: ClassVar[str]
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build legal probes. ValueError: the field, the rule and the mend."""
         raise NotImplementedError
 

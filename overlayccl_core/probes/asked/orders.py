@@ -17,7 +17,7 @@ from overlayccl_core.gates import legality
 from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.probes.asked.exchanges import Coalesced, Collectives, PointToPoint
 from overlayccl_core.probes.asked.local_work import Arithmetic, Copies
-from overlayccl_core.probes.asked.order import MOST, Order, Place, finished, sized
+from overlayccl_core.probes.asked.order import MOST, Order, ProbeTarget, finished, sized
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.program import nodes
@@ -40,7 +40,7 @@ class Graphs(Order):
     payload_bytes: int = Field(default=1024, ge=4, description="bytes that each does it with")
     alike: bool = Field(default=True, description="false: each has another size, so no two are one graph")
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build one."""
         place.check_payload(self.payload_bytes)
         probe = place.new()
@@ -73,7 +73,7 @@ class Mixed(Order):
     count: int = Field(ge=1, le=MOST_MIXED, description="how many Programs")
     first: int = Field(default=0, ge=0, le=1000, description="number of the first")
 
-    def probes(self, place: Place) -> list[Probe]:
+    def probes(self, place: ProbeTarget) -> list[Probe]:
         """Build `count` Programs."""
         return mixed_probes(
             place.deployment, seed=place.mixed_seed, count=self.count, role=Role.MIXED, first=self.first
@@ -99,12 +99,12 @@ def order_of(name: str, given: Mapping[str, Any]) -> Order | None:
     return None if kind is None else kind.from_data(given)
 
 
-def tools(place: Place) -> list[Tool]:
+def tools(place: ProbeTarget) -> list[Tool]:
     """Return a tool for each order, with the bounds of this deployment."""
     return [Tool(name=order.tool, description=order.what, schema=bounded(order, place)) for order in ORDERS]
 
 
-def bounded(fields: type[Fields], place: Place) -> dict[str, Any]:
+def bounded(fields: type[Fields], place: ProbeTarget) -> dict[str, Any]:
     """Return the JSON schema of some fields, bounded by the deployment's groups, payload and ranks."""
     whole = schema(fields, given=())
     bounds = {

@@ -12,14 +12,14 @@ from overlayccl_core.configuration.settings import FitSection, ProbingSection
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.asked.briefing import Briefing, columns_of
 from overlayccl_core.probes.asked.chooser import Chooser
-from overlayccl_core.probes.asked.order import Place
+from overlayccl_core.probes.asked.order import ProbeTarget
 from overlayccl_core.probes.probe import Probe
 from overlayccl_core.probes.structured import structured_probes
 from tests.asking.requests import Told, ledger
 from tests.stages.flow import ROOT, capabilities, timed
 
 LOCAL = load(ROOT / "config/deployments/local.yaml")
-PLACE = Place(deployment=LOCAL, mixed_seed=1)
+PLACE = ProbeTarget(deployment=LOCAL, mixed_seed=1)
 CAN = Capabilities.from_rows(capabilities().iter_rows(named=True))
 HOW = {"model": "", "temperature": None, "max_tokens": 1000, "sample": 0}
 WANTED = columns_of(structured_probes(LOCAL))

@@ -9,7 +9,7 @@ from overlayccl_core.configuration.deployment import Tier
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.probes.asked.exchanges import Supports
-from overlayccl_core.probes.asked.order import MOST, Place
+from overlayccl_core.probes.asked.order import MOST, ProbeTarget
 from overlayccl_core.probes.asked.orders import bounded, order_of, refusal, tools
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of
@@ -21,13 +21,13 @@ from overlayccl_core.program.segments import walk
 from tests.probes.asked.talk import CAN, LOCAL, PLACE
 from tests.stages.flow import ROOT
 
-TWO_NODES = Place(
+TWO_NODES = ProbeTarget(
     deployment=LOCAL.changed(
         ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
     ),
     mixed_seed=1,
 )
-COMPILED = Place(deployment=LOCAL.changed(uniform=True), mixed_seed=1)
+COMPILED = ProbeTarget(deployment=LOCAL.changed(uniform=True), mixed_seed=1)
 ORDERS: list[tuple[str, dict[str, Any]]] = [
     ("time_collectives", {"kind": "all_reduce", "payload_bytes": 65536, "count": 4, "in_flight": 2}),
     ("time_collectives", {"kind": "all_gather", "payload_bytes": 4, "dtype": "bfloat16"}),
@@ -50,14 +50,14 @@ ORDERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def probes(tool: str, place: Place = PLACE, **given: Any) -> list[Probe]:
+def probes(tool: str, place: ProbeTarget = PLACE, **given: Any) -> list[Probe]:
     order = order_of(tool, given)
     assert order is not None
     return order.probes(place)
 
 
 @pytest.mark.parametrize("place", [PLACE, TWO_NODES, COMPILED], ids=["called", "two nodes", "compiled"])
-def test_every_order_makes_legal_probes_with_names_of_their_own(place: Place) -> None:
+def test_every_order_makes_legal_probes_with_names_of_their_own(place: ProbeTarget) -> None:
     made = [probe for tool, given in ORDERS for probe in probes(tool, place, **given)]
     assert len({p.name for p in made}) == len({p.program.digest for p in made}) == len(made)
     for probe in made:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from overlayccl_core.backends.torch_ranks.joining import Place
+from overlayccl_core.backends.torch_ranks.joining import RankPlace
 from overlayccl_core.backends.torchdist.rank import run_rank
 from overlayccl_core.launching.status import Phase, Status
 
@@ -17,7 +17,7 @@ from overlayccl_core.launching.status import Phase, Status
 @cache
 def abort_when_done() -> None:
     """As a library that fails in its destructors: this rank aborts as soon as it has said that it is done."""
-    here = Place.from_environment()
+    here = RankPlace.from_environment()
 
     def wait_and_abort() -> None:
         while here.shared.snapshot()[here.local_rank, Status.PHASE] != Phase.DONE:

@@ -1,7 +1,7 @@
 """Quality of cost models: each fitted to some probes alone, and judged on held-out Programs.
 
-Arms: the whole sweep (`fixed`), a model's choice (`agent`), and random parts of the sweep with as many seconds as
-that choice (`fixed_equal_cost`). One launch after the choice timed all Programs.
+Probes come from the whole sweep (`fixed`), from a model's choice (`agent`), or from random parts of the sweep with as
+many seconds as that choice (`fixed_equal_cost`). One launch after the choice timed all Programs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 QUANTILE = 0.9
 
 
-class Arm(StrEnum):
+class ProbeSource(StrEnum):
     """Source of the probes for a fit."""
 
     FIXED = "fixed"
@@ -35,7 +35,7 @@ class Arm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class TimedProbe:
     """A timed probe; `seconds` is the time of its samples."""
 
     role: Role
@@ -44,11 +44,11 @@ class Timed:
     seconds: float
 
 
-def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Timed]:
+def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, TimedProbe]:
     """Map Program -> its timing, from rows with `role` and the timing columns."""
     once = {row["program"]: row for row in rows}
     return {
-        program: Timed(
+        program: TimedProbe(
             role=Role(once[program]["role"]),
             features=features(loads(once[program]["program_json"])),
             samples_us=measured.samples_us,
@@ -63,7 +63,9 @@ def seconds_of(row: Mapping[str, Any]) -> float:
     return float(row["repeats"] * (sum(row["samples_us"]) + sum(row["cold_us"])) / 1e6)
 
 
-def theta_of(timed: Iterable[Timed], section: FitSection, *, bootstraps: int | None = None) -> Theta | None:
+def theta_of(
+    timed: Iterable[TimedProbe], section: FitSection, *, bootstraps: int | None = None
+) -> Theta | None:
     """Fit the cost model of some probes; None if they are too few.
 
     Random Programs judge its optional columns, as in the fit of a run; if they are too few, all do.
@@ -88,7 +90,7 @@ def theta_of(timed: Iterable[Timed], section: FitSection, *, bootstraps: int | N
 
 
 def arms(
-    timed: Mapping[str, Timed],
+    timed: Mapping[str, TimedProbe],
     fixed: Sequence[str],
     chosen: Mapping[str, Sequence[str]],
     section: FitSection,
@@ -106,7 +108,7 @@ def arms(
     heldout = [one for one in timed.values() if one.role is Role.HELD_OUT]
     wanted = _columns([*heldout, *(timed[program] for program in fixed)])
 
-    def row(arm: Arm, programs: Sequence[str], search: str | None = None, draw: int = 0) -> Row:
+    def row(arm: ProbeSource, programs: Sequence[str], search: str | None = None, draw: int = 0) -> Row:
         some = [timed[program] for program in programs]
         return {
             "arm": arm.value,
@@ -117,15 +119,15 @@ def arms(
             **judged(theta_of(some, section, bootstraps=2), heldout, wanted),
         }
 
-    yield row(Arm.FIXED, fixed)
+    yield row(ProbeSource.FIXED, fixed)
     for search, programs in chosen.items():
-        yield row(Arm.AGENT, programs, search)
+        yield row(ProbeSource.AGENT, programs, search)
         seconds = sum(timed[program].seconds for program in programs)
         for draw in range(draws if programs else 0):
-            yield row(Arm.EQUAL_COST, part_of(fixed, timed, seconds, draw), search, draw)
+            yield row(ProbeSource.EQUAL_COST, part_of(fixed, timed, seconds, draw), search, draw)
 
 
-def part_of(programs: Sequence[str], timed: Mapping[str, Timed], seconds: float, draw: int) -> list[str]:
+def part_of(programs: Sequence[str], timed: Mapping[str, TimedProbe], seconds: float, draw: int) -> list[str]:
     """Take Programs in random order, each if it still fits into the seconds."""
     part, left = [], seconds
     for index in np.random.default_rng(draw).permutation(len(programs)):
@@ -135,7 +137,7 @@ def part_of(programs: Sequence[str], timed: Mapping[str, Timed], seconds: float,
     return part
 
 
-def judged(theta: Theta | None, heldout: Sequence[Timed], wanted: Set[Column]) -> Row:
+def judged(theta: Theta | None, heldout: Sequence[TimedProbe], wanted: Set[Column]) -> Row:
     """Judge a cost model by Programs outside its fit; None prices nothing.
 
     Errors are |ln(predicted / measured)| over all Programs. A Program without a price has the largest error, so
@@ -169,7 +171,7 @@ def judged(theta: Theta | None, heldout: Sequence[Timed], wanted: Set[Column]) -
     }
 
 
-def _columns(some: Iterable[Timed]) -> Set[Column]:
+def _columns(some: Iterable[TimedProbe]) -> Set[Column]:
     """Return their columns, without optional ones."""
     return {c for one in some for c in one.features if c.increment is Increment.NONE}
 

@@ -19,7 +19,7 @@ from overlayccl_core.launching.launch import Launch, Starter
 from overlayccl_core.launching.local_ranks import TOKEN, LocalRanks
 from overlayccl_core.tables.plain import plain
 
-START = "overlayccl_core.backends.torch_ranks.start"
+START = "overlayccl_core.backends.torch_ranks.fork_server"
 EXIT_CODES_FILE = "exit-codes.json"
 OF_SCRIPTS = ("OVERLAYCCL_PLAIN", "OVERLAYCCL_CHECK")  # only the chosen way is measured
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # the caller may have set others

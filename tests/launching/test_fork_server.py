@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.backends.torch_ranks import start, starting
+from overlayccl_core.backends.torch_ranks import fork_client, fork_server
 from overlayccl_core.backends.torchdist.environment import environment
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.local_ranks import STATUS_FILE, LocalRanks
@@ -19,14 +19,14 @@ from tests.on_ranks import here, launch
 from tests.timing.batches import processes_of
 
 pytestmark = pytest.mark.ranks
-WORKER = "tests.launching.starting_worker"
+WORKER = "tests.launching.fork_worker"
 
 
 def started(folder: Path, *todo: str) -> tuple[int, dict[int, int], list[int]]:
     """Its exit code, rank -> how it ended, and the ranks that are still there."""
     (folder / "todo").write_text("\n".join(todo))
     plan = Launch(worker=WORKER, folder=folder, ranks=len(todo))
-    process = starting.start(plan, LocalRanks.whole(folder, len(todo)), environment(here(len(todo)), ""))
+    process = fork_client.start(plan, LocalRanks.whole(folder, len(todo)), environment(here(len(todo)), ""))
     code = process.wait()
     pids = {int((folder / f"pid-{rank}").read_text()): rank for rank in range(len(todo))}
     codes = {pids[pid]: code for pid, code in process.exit_codes().items()}
@@ -52,8 +52,8 @@ def test_ranks_may_have_many_files_open_whatever_a_shell_allows() -> None:
     few, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (512, allowed))
-        start.many_files()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(start.FILES, allowed), allowed)
+        fork_server.many_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(fork_server.FILES, allowed), allowed)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (few, allowed))
 

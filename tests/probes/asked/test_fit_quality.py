@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from overlayccl_core.configuration.settings import FitSection
-from overlayccl_core.probes.asked.arms import Arm, Timed, arms, judged, part_of, theta_of, timed_of
+from overlayccl_core.probes.asked.fit_quality import (
+    ProbeSource,
+    TimedProbe,
+    arms,
+    judged,
+    part_of,
+    theta_of,
+    timed_of,
+)
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.probes.structured import structured_probes
@@ -19,7 +27,7 @@ SECTION = FitSection(bootstraps=4, ridge=0.02, seed=0)
 
 
 @cache
-def known() -> Mapping[str, Timed]:
+def known() -> Mapping[str, TimedProbe]:
     """A sweep and held-out Programs at made-up times, which follow a cost model."""
     probes = [
         *structured_probes(LOCAL),
@@ -37,7 +45,7 @@ def fixed() -> list[str]:
     return [program for program, one in known().items() if one.role is not Role.HELD_OUT]
 
 
-def heldout() -> list[Timed]:
+def heldout() -> list[TimedProbe]:
     return [known()[program] for program in of(Role.HELD_OUT)]
 
 
@@ -47,7 +55,9 @@ def rows() -> list[dict[str, Any]]:
     return list(arms(known(), fixed(), chosen, SECTION, draws=3))
 
 
-def row(rows: list[dict[str, Any]], arm: Arm, search: str | None = None, draw: int = 0) -> dict[str, Any]:
+def row(
+    rows: list[dict[str, Any]], arm: ProbeSource, search: str | None = None, draw: int = 0
+) -> dict[str, Any]:
     [found] = [r for r in rows if (r["arm"], r["search"], r["draw"]) == (arm, search, draw)]
     return found
 
@@ -55,11 +65,13 @@ def row(rows: list[dict[str, Any]], arm: Arm, search: str | None = None, draw: i
 def test_there_is_a_row_for_the_sweep_each_chooser_and_each_draw(rows: list[dict[str, Any]]) -> None:
     keys = [(r["arm"], r["search"], r["draw"]) for r in rows]
     assert len(set(keys)) == len(keys) == 1 + 3 + 2 * 3
-    assert not [key for key in keys if key[:2] == (Arm.EQUAL_COST, "none")]  # as many seconds as nothing
+    assert not [
+        key for key in keys if key[:2] == (ProbeSource.EQUAL_COST, "none")
+    ]  # as many seconds as nothing
 
 
 def test_the_whole_sweep_is_as_right_as_the_noise(rows: list[dict[str, Any]]) -> None:
-    whole = row(rows, Arm.FIXED)
+    whole = row(rows, ProbeSource.FIXED)
     assert whole["probes"] == len(fixed()) and whole["heldout"] == whole["priced"] == 20
     assert whole["missing"] == 0 < whole["columns"]
     assert whole["median_log_error"] < 0.05 and whole["spearman"] > 0.98
@@ -68,7 +80,7 @@ def test_the_whole_sweep_is_as_right_as_the_noise(rows: list[dict[str, Any]]) ->
 
 def test_too_few_probes_give_no_cost_model_and_no_error(rows: list[dict[str, Any]]) -> None:
     for search in ("few", "none"):
-        one = row(rows, Arm.AGENT, search)
+        one = row(rows, ProbeSource.AGENT, search)
         assert one["priced"] == 0 and one["missing"] == one["columns"]
         assert one["median_log_error"] is one["p90_log_error"] is one["spearman"] is None
 
@@ -76,8 +88,8 @@ def test_too_few_probes_give_no_cost_model_and_no_error(rows: list[dict[str, Any
 def test_parts_of_the_sweep_take_no_more_seconds_than_the_chooser_and_differ(
     rows: list[dict[str, Any]],
 ) -> None:
-    seconds = row(rows, Arm.AGENT, "mixed")["seconds"]
-    parts = [row(rows, Arm.EQUAL_COST, "mixed", draw) for draw in range(3)]
+    seconds = row(rows, ProbeSource.AGENT, "mixed")["seconds"]
+    parts = [row(rows, ProbeSource.EQUAL_COST, "mixed", draw) for draw in range(3)]
     assert all(0.9 * seconds < part["seconds"] <= seconds for part in parts)
     assert len({part["median_log_error"] for part in parts}) == 3
     drawn = [part_of(fixed(), known(), seconds, draw) for draw in (0, 0, 1)]
@@ -99,7 +111,7 @@ def test_what_has_no_price_is_farther_off_than_anything() -> None:
     kept = judged(theta, some, wanted)
     column = next(c for c in some[0].features if c.name.endswith(".count"))
     foreign = [
-        Timed(
+        TimedProbe(
             role=one.role,
             features={**one.features, type(column)(name="x.count", term=column.term, unit="us"): 1.0},
             samples_us=one.samples_us,
@@ -119,7 +131,7 @@ def test_what_is_held_out_is_in_no_fit(rows: list[dict[str, Any]]) -> None:
     slower = {
         program: one
         if one.role is not Role.HELD_OUT
-        else Timed(
+        else TimedProbe(
             role=one.role,
             features=one.features,
             samples_us=tuple(2 * us for us in one.samples_us),
@@ -127,6 +139,6 @@ def test_what_is_held_out_is_in_no_fit(rows: list[dict[str, Any]]) -> None:
         )
         for program, one in known().items()
     }
-    again = row(list(arms(slower, fixed(), {}, SECTION, draws=1)), Arm.FIXED)
+    again = row(list(arms(slower, fixed(), {}, SECTION, draws=1)), ProbeSource.FIXED)
     assert again["median_log_error"] == pytest.approx(np.log(2), abs=0.1)
-    assert again["spearman"] == row(rows, Arm.FIXED)["spearman"]
+    assert again["spearman"] == row(rows, ProbeSource.FIXED)["spearman"]

@@ -1,7 +1,7 @@
 """Quality of cost models: each fitted to some probes alone, and judged on held-out Programs.
 
-Probes come from the whole sweep (`fixed`), from a model's choice (`agent`), or from random parts of the sweep with as
-many seconds as that choice (`fixed_equal_cost`). One launch after the choice timed all Programs.
+Probes come from the whole sweep (`fixed`), from a model's choice (`agent`), or from random parts of the sweep with
+as many seconds as that choice (`fixed_equal_cost`). One launch after the choice timed all Programs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

@@ -16,7 +16,7 @@ Backends with torch tensors share most members (`torch_ranks/torch_backend.py`).
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.backends.plan import LaunchPlan
@@ -24,9 +24,8 @@ from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.launch import Launch, Starter, Watch
+from overlayccl_core.launching.launcher import Check
 from overlayccl_core.program.program import Program
-
-Rows = list[dict[str, Any]]
 
 
 class Backend(Protocol):
@@ -66,11 +65,11 @@ class Backend(Protocol):
     def oversubscribed(self, deployment: Deployment) -> bool:
         """Tell whether ranks share cores, so every time contains the operating system's scheduler."""
 
-    def doctor(self, deployment: Deployment) -> Rows:
-        """Check the requirements here, and whether ranks can be started: rows of check, ok, detail."""
+    def doctor(self, deployment: Deployment) -> list[Check]:
+        """Check the requirements here, and whether ranks can be started."""
 
-    def host(self, deployment: Deployment) -> Rows:
-        """Check this host as a place for ranks: rows of check, ok, detail. A job asks it on a node."""
+    def host(self, deployment: Deployment) -> list[Check]:
+        """Check this host as a place for ranks. A job asks it on a node."""
 
     def starter(self, deployment: Deployment, towards: str) -> Starter:
         """Return what starts the ranks of one host; an agent on a node asks for it (`launching/node_agent.py`).

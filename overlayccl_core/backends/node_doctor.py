@@ -9,14 +9,14 @@ import shutil
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.sizes import GIB
+from overlayccl_core.launching.launcher import Check
 
 
-def shared(made: Path) -> dict[str, Any]:
+def shared(made: Path) -> Check:
     """Check that this node sees a file just made by another node, and may write to it."""
     folder = made.parent
     try:
@@ -24,21 +24,17 @@ def shared(made: Path) -> dict[str, Any]:
             file.write(socket.gethostname())
     except OSError as error:
         mend = f"run from a folder that all nodes share and may write to (on ParallelCluster /fsx): {error}"
-        return {"check": "shared folder", "ok": False, "detail": f"{folder}: {mend}"}
+        return Check("shared folder", False, f"{folder}: {mend}")
     free = shutil.disk_usage(folder).free / GIB
-    return {"check": "shared folder", "ok": True, "detail": f"{folder}, {free:.0f} GiB free"}
+    return Check("shared folder", True, f"{folder}, {free:.0f} GiB free")
 
 
 def main(file: str, made: str) -> None:
-    """Print rows of check, ok, detail."""
+    """Print the checks."""
     deployment = load(Path(file))
-    where = {
-        "check": "host",
-        "ok": True,
-        "detail": f"{socket.gethostname()}, Python {platform.python_version()}",
-    }
-    for row in (where, shared(Path(made)), *backend_of(deployment).host(deployment)):
-        print(json.dumps(row))
+    where = Check("host", True, f"{socket.gethostname()}, Python {platform.python_version()}")
+    for check in (where, shared(Path(made)), *backend_of(deployment).host(deployment)):
+        print(json.dumps(check))
 
 
 if __name__ == "__main__":

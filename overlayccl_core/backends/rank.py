@@ -129,10 +129,6 @@ class Rank(Protocol):
         """
 
 
-class _Backend(Protocol):
-    def run_rank(self, folder: Path, library: str, work: Callable[[Any], None]) -> None: ...
-
-
 def write_joining(folder: Path, deployment: Deployment) -> None:
     """Write the backend and library into a launch's folder, for `run_rank`."""
     text = json.dumps({"backend": deployment.backend, "library": deployment.library})
@@ -142,5 +138,4 @@ def write_joining(folder: Path, deployment: Deployment) -> None:
 def run_rank(folder: Path, work: Callable[[Rank], None]) -> None:
     """Do the work of one rank of a launch started by a backend."""
     told = json.loads((folder / JOINING_FILE).read_text())
-    backend: _Backend = loader.load("backends", told["backend"])
-    backend.run_rank(folder, told["library"], work)
+    loader.load("backends", told["backend"]).run_rank(folder, told["library"], work)

@@ -49,15 +49,15 @@ def planned_rounds(
         visit_s: Seconds of one visit of each Program.
         caps: Each Program's own limit of rounds, or None.
     """
+
+    def total_s(rounds: int) -> float:
+        each = (rounds if cap is None else min(rounds, cap) for cap in caps)
+        return sum(s * n for s, n in zip(visit_s, each, strict=True))
+
     rounds = fewest
-    while rounds < maximum_rounds and _total_s(visit_s, caps, rounds + 1) <= budget_s:
+    while rounds < maximum_rounds and total_s(rounds + 1) <= budget_s:
         rounds += 1
     return rounds
-
-
-def _total_s(visit_s: Sequence[float], caps: Sequence[int | None], rounds: int) -> float:
-    each = (rounds if cap is None else min(rounds, cap) for cap in caps)
-    return sum(s * n for s, n in zip(visit_s, each, strict=True))
 
 
 def visits(index: int, rounds: int, caps: Sequence[int | None], *, seed: int) -> list[int]:

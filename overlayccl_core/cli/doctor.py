@@ -11,7 +11,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, plain_table
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.launching.launcher import launcher_of
+from overlayccl_core.launching.launcher import Check, launcher_of
 
 HEADERS = ("check", "", "detail")
 TABLES = ("selftest", "capabilities", "probes", "theta", "summary")
@@ -22,30 +22,30 @@ def run(arguments: argparse.Namespace) -> int:
     where = context(arguments)
     backend = backend_of(where.deployment)
     here = launcher_of(where.deployment).this_host
-    rows = [
-        {"check": "python", "ok": True, "detail": platform.python_version()},
+    checks = [
+        Check("python", True, platform.python_version()),
         *backend.doctor(where.deployment),
         *launcher_of(where.deployment).doctor(where.deployment, where.profile),
         *([*backend.host(where.deployment), _memory(where)] if here else []),
     ]
     table = plain_table(f"deployment {where.deployment.name}", *HEADERS, fold=HEADERS)
-    for row in rows:
-        table.add_row(row["check"], "ok" if row["ok"] else "missing", row["detail"])
+    for check in checks:
+        table.add_row(check.name, "ok" if check.ok else "missing", check.detail)
     console().print(table)
     for line in (_rules(where), _results(where)):
         if line:
             console().print(line, highlight=False, soft_wrap=True)
-    return 0 if all(row["ok"] for row in rows) else 1
+    return 0 if all(check.ok for check in checks) else 1
 
 
-def _memory(where: Context) -> dict[str, Any]:
+def _memory(where: Context) -> Check:
     on_this_machine = min(where.deployment.ranks, where.deployment.ranks_per_node)
     needed = on_this_machine * where.deployment.memory_budget_bytes
     free = psutil.virtual_memory().available
     detail = f"{bytes_text(free)} free, {bytes_text(needed)} may be used by {on_this_machine} ranks"
     if free < needed:
         detail += ": free some, or lower memory_budget in the deployment's file"
-    return {"check": "memory", "ok": free >= needed, "detail": detail}
+    return Check("memory", free >= needed, detail)
 
 
 def _rules(where: Context) -> str:

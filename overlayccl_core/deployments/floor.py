@@ -43,6 +43,11 @@ class Calls:
     ranks: int
     crosses_nodes: bool
 
+    @property
+    def alike(self) -> tuple[Kind, bool]:
+        """What they have in common with calls of other numbers of ranks."""
+        return self.kind, self.crosses_nodes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
@@ -82,7 +87,12 @@ def floor_from_probes(probes: Collection[Probed]) -> Floor:
         calls = len(probe.program.calls)
         if only is not None and _chain(probe.program, lambda _: 1.0) == calls:
             least[only] = min(least.get(only, inf), probe.least_us / calls)
-    latency = {calls: min(us for other, us in least.items() if _is_larger(other, calls)) for calls in least}
+    latency = {
+        calls: min(
+            us for other, us in least.items() if other.alike == calls.alike and other.ranks >= calls.ranks
+        )
+        for calls in least
+    }
     latencies = Floor(latency_us=latency, bytes_per_us=inf)
     floor = replace(latencies, bytes_per_us=_best_rate(probes, latencies))
     lowered = min([1.0, *(p.us / us for p in probes if (us := floor.us(p.program)))])
@@ -105,11 +115,6 @@ def _best_rate(probes: Iterable[Probed], latencies: Floor) -> float:
         ),
         default=0.0,
     )
-
-
-def _is_larger(calls: Calls, than: Calls) -> bool:
-    """Return whether calls are like others, of as many or more ranks."""
-    return (calls.kind, calls.crosses_nodes) == (than.kind, than.crosses_nodes) and calls.ranks >= than.ranks
 
 
 def _chain(program: Program, call_us: Callable[[Call], float]) -> float:

@@ -47,7 +47,12 @@ def host_parts() -> dict[str, str]:
 
 def node_parts() -> dict[str, str]:
     """Return the common parts of nodes of one kind: `host_parts`, drivers and GPUs."""
-    drivers = {f"{name}-driver": _driver(name) for name in DRIVERS if (MODULES / name).is_dir()}
+    drivers = {}
+    for folder in (MODULES / name for name in DRIVERS if (MODULES / name).is_dir()):
+        version = folder / "version"  # a driver of the kernel has none of its own
+        drivers[f"{folder.name}-driver"] = (
+            version.read_text().strip() if version.exists() else "of the kernel"
+        )
     return host_parts() | drivers | _gpus()
 
 
@@ -62,12 +67,6 @@ def _gpus() -> dict[str, str]:
         if models
         else {}
     )
-
-
-def _driver(name: str) -> str:
-    """Return a driver's version; one that comes with the kernel has none of its own."""
-    version = MODULES / name / "version"
-    return version.read_text().strip() if version.exists() else "of the kernel"
 
 
 def cpu_model() -> str:

@@ -282,11 +282,9 @@ class _Watcher:
 
     def _last_words(self, phase: Phase) -> str:
         """Quote the last printed line, if ranks ended before they could report."""
-        lines = self._log().strip().splitlines() if phase <= Phase.JOINING else []
+        printed = self.part.log.read_text(errors="replace") if phase <= Phase.JOINING else ""
+        lines = printed.strip().splitlines()
         return f" (the last it printed: {lines[-1]})" if lines else ""
-
-    def _log(self) -> str:
-        return self.part.log.read_text(errors="replace")
 
 
 def who(ranks: Sequence[int]) -> str:

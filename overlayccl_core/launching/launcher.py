@@ -7,7 +7,7 @@ The deployment names its launcher. Launcher NAME is the file `launchers/NAME.py`
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
@@ -15,6 +15,14 @@ from overlayccl_core.configuration.profile import Profile
 
 FOLDER = "launching/launchers"
 AGENT = "overlayccl_core.launching.node_agent"
+
+
+class Check(NamedTuple):
+    """One line of `overlayccl doctor`: what was looked at, and what was found, with the mend if it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
 
 
 class Launcher(Protocol):
@@ -42,11 +50,8 @@ class Launcher(Protocol):
         Empty: this host is enough, all of it. Partition, account and time limits come from the profile.
         """
 
-    def doctor(self, deployment: Deployment, profile: Profile | None) -> list[dict[str, Any]]:
-        """Check the nodes by jobs of `profile`.
-
-        Returns rows of check, ok, detail; for each node asked also those of `backend.host`.
-        """
+    def doctor(self, deployment: Deployment, profile: Profile | None) -> list[Check]:
+        """Check the nodes by jobs of `profile`; on each node asked also as `backend.host`."""
 
     def address(self, deployment: Deployment) -> str:
         """Return this host's address for its nodes; the loopback's if all of them are this host.

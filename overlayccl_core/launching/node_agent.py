@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,6 @@ from overlayccl_core.tables.plain import of_data, plain
 NODE = "OVERLAYCCL_NODE"
 ALIVE_S = 1.0  # longest silence while ranks run
 SEES_S = 30.0  # for a new folder of another node to appear here
-
-
-class _StartsRanks(Protocol):
-    def starter(self, deployment: Deployment, towards: str) -> Starter: ...
 
 
 class _BrokenOffError(Exception):
@@ -80,8 +76,8 @@ class _Agent:
                 },
             )
             deployment = Deployment.from_json(asked["deployment"])
-            backend: _StartsRanks = loader.load("backends", deployment.backend)
-            starter = backend.starter(deployment, self.address)
+            backend = loader.load("backends", deployment.backend)
+            starter: Starter = backend.starter(deployment, self.address)
             share = run(
                 plan,
                 starter,

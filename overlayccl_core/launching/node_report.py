@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from overlayccl_core.launching import fingerprint
 from overlayccl_core.tables.atomic import write_text
@@ -54,8 +54,7 @@ def nodes_text(nodes: Sequence[tuple[str, Mapping[str, str]]]) -> str:
     return "; ".join(f"{host}: {line}" for (host, _), line in zip(nodes, lines, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchClock:
+class LaunchClock(NamedTuple):
     """Nodes and clock error of a launch, and the shortest length timed in it."""
 
     nodes: str

@@ -154,7 +154,10 @@ class _Timer:
         left = {job.key for job in self.jobs}  # a complete launch may hold a job that failed since
         timed = [one for one in self._chosen() if one.key in left]
         _say_floor(timed, self.settings, self.progress)
-        for said in doubts([_told(one) for one in timed]):
+        clocks = [
+            LaunchClock(one.nodes, one.clock_off_by_us, min(one.samples_us) * one.repeats) for one in timed
+        ]
+        for said in doubts(clocks):
             self.progress(said)
         return timed
 
@@ -273,14 +276,6 @@ def _reporter(plan: LaunchPlan, work: Path, progress: Progress) -> Reporter:
 
     head = f"launch {plan.launch + 1}, {len(plan.jobs)} Programs on {plan.ranks} ranks"
     return Reporter(head, rounds, progress)
-
-
-def _told(timed: TimedProgram) -> LaunchClock:
-    return LaunchClock(
-        nodes=timed.nodes,
-        clock_off_by_us=timed.clock_off_by_us,
-        shortest_us=min(timed.samples_us) * timed.repeats,
-    )
 
 
 def _say_floor(kept: Sequence[TimedProgram], settings: TimingSettings, progress: Progress) -> None:

@@ -36,15 +36,6 @@ class Failed:
     launch: int = 0
 
 
-def blamed(error: LaunchError, launch: int = 0) -> tuple[str, Failed] | None:
-    """Return the job in progress on the failed ranks, and its failure; None if no job is to blame."""
-    status = STATUS_OF.get(error.kind)
-    if status is None or error.job is None:
-        return None
-    message = f"{error.said}; see {error.evidence}" if error.evidence else error.said
-    return error.job, Failed(status=status, message=message, launch=launch)
-
-
 class FailedJobs(Mapping[str, Failed]):
     """Jobs left out, by name, with their failures; kept in a batch's folder (None: not kept) for a continued run.
 
@@ -81,10 +72,11 @@ class FailedJobs(Mapping[str, Failed]):
         Raises:
             LaunchError: No job is to blame, or a needed job would be left out.
         """
-        culprit = blamed(error, launch)
-        if culprit is None:
+        status, name = STATUS_OF.get(error.kind), error.job
+        if status is None or name is None:
             raise error
-        name, failed = culprit
+        message = f"{error.said}; see {error.evidence}" if error.evidence else error.said
+        failed = Failed(status=status, message=message, launch=launch)
         self._times[name] = self._times.get(name, 0) + 1
         if not alone and self._times[name] < MOST:
             self.suspects.append(name)

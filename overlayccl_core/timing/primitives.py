@@ -133,12 +133,10 @@ def shapes(deployment: Deployment) -> list[Groups]:
     tried = [world(ranks), *(contiguous(ranks, g) for g in parts)]
     tried += [strided(ranks, g) for g in parts]
     if not deployment.uniform:
-        tried += [_in_no_order(ranks, groups.size) for groups in tried]
+        tried += [
+            groups_of(np.array(_from_both_ends(ranks)).reshape(-1, groups.size), ranks) for groups in tried
+        ]
     return list(dict.fromkeys(tried))
-
-
-def _in_no_order(ranks: int, size: int) -> Groups:
-    return groups_of(np.array(_from_both_ends(ranks)).reshape(-1, size), ranks)
 
 
 def _from_both_ends(ranks: int) -> list[int]:

@@ -122,7 +122,10 @@ class _TrainingBatch:
             for arm in self.training.arms
             if arm.label in self.failed
         ]
-        for said in doubts([_told(row) for row in rows if row["steps_us"]]):
+        timed = [row for row in rows if row["steps_us"]]
+        for said in doubts(
+            [LaunchClock(row["nodes"], row["clock_off_by_us"], min(row["steps_us"])) for row in timed]
+        ):
             self.progress(said)
         return [*_with_counts(rows), *failed]
 
@@ -229,12 +232,6 @@ class _TrainingBatch:
             "status": failed.status.value,
             "message": failed.message,
         }
-
-
-def _told(row: Row) -> LaunchClock:
-    return LaunchClock(
-        nodes=row["nodes"], clock_off_by_us=row["clock_off_by_us"], shortest_us=min(row["steps_us"])
-    )
 
 
 def _with_counts(rows: Sequence[Row]) -> list[Row]:

@@ -59,11 +59,11 @@ def test_no_launch_starts_the_ranks_of_two_nodes_on_one(
 
 
 def test_the_doctor_says_the_same() -> None:
-    [row] = [row for row in backend.doctor(TWO_NODES) if row["check"] == "ranks"]
-    assert not row["ok"] and row["detail"] == backend.refuses(TWO_NODES)
-    assert TOLD in row["detail"]
-    [row] = [row for row in backend.doctor(deployment(4)) if row["check"] == "ranks"]
-    assert row["ok"] and row["detail"] == "4 on this host"
+    [row] = [row for row in backend.doctor(TWO_NODES) if row.name == "ranks"]
+    assert not row.ok and row.detail == backend.refuses(TWO_NODES)
+    assert TOLD in row.detail
+    [row] = [row for row in backend.doctor(deployment(4)) if row.name == "ranks"]
+    assert row.ok and row.detail == "4 on this host"
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_a_library_that_is_unknown_or_lacks_gpus_is_refused(
 ) -> None:
     monkeypatch.setattr(backend, "_gpus", lambda: gpus)
     where = deployment(4).changed(library=library)
-    [row] = [row for row in backend.doctor(where) if row["check"] == "ranks"]
-    assert row["ok"] is not bool(told)
+    [row] = [row for row in backend.doctor(where) if row.name == "ranks"]
+    assert row.ok is not bool(told)
     if told:
-        assert re.search(told, row["detail"]) and row["detail"] == backend.refuses(where)
+        assert re.search(told, row.detail) and row.detail == backend.refuses(where)
         with pytest.raises(RefusedError, match="deployment here: "):
             checked(where, tmp_path)
 
@@ -111,8 +111,8 @@ def test_an_interface_that_is_not_here_is_named_with_its_variable(
     monkeypatch.setenv(INTERFACE, told)
     with pytest.raises(RefusedError, match=rf"{INTERFACE}={re.escape(told)}: .* one of lo"):
         launch(deployment(), tmp_path)
-    (row,) = (row for row in backend.doctor(deployment()) if row["check"] == "ranks")
-    assert not row["ok"] and INTERFACE in row["detail"]
+    (row,) = (row for row in backend.doctor(deployment()) if row.name == "ranks")
+    assert not row.ok and INTERFACE in row.detail
     with pytest.raises(RefusedError, match=INTERFACE):  # on another node
         backend.starter(deployment(), "192.0.2.1")
 

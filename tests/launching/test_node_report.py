@@ -12,7 +12,7 @@ ALIKE = nodes_text([("n0", A), ("n1", A)])
 
 
 def timed(nodes: str = ALIKE, off_by_us: float = 10.0, shortest_us: float = 1e4) -> LaunchClock:
-    return LaunchClock(nodes=nodes, clock_off_by_us=off_by_us, shortest_us=shortest_us)
+    return LaunchClock(nodes, off_by_us, shortest_us)
 
 
 def test_nothing_is_said_of_like_nodes_whose_clocks_agree_nor_of_one_host() -> None:

@@ -42,7 +42,9 @@ def serve() -> None:
         for module in (asked["worker"], *asked["imports"]):
             with suppress(Exception):  # the importing rank reports it
                 resolve_name(module)
-        server = _listening(part)
+        server = (
+            None if part.port else socket.create_server((part.address, 0))
+        )  # else another host has the store
         me = os.getpid()
         pid = os.fork() or _launch(asked, part, server, me)
         _answer(pid=pid, port=server.getsockname()[1] if server else part.port)
@@ -58,13 +60,6 @@ def many_files() -> None:
     wanted = FILES if allowed == resource.RLIM_INFINITY else min(FILES, allowed)
     if few != resource.RLIM_INFINITY and few < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, allowed))
-
-
-def _listening(part: LocalRanks) -> socket.socket | None:
-    """Return the socket for the store; None if another host has the store."""
-    if part.port:
-        return None
-    return socket.create_server((part.address, 0))
 
 
 def _answer(**told: int) -> None:

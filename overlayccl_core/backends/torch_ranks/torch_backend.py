@@ -6,7 +6,6 @@ This file imports no torch: ranks do.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import write_joining
@@ -17,12 +16,11 @@ from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching import interface, launch, nodes
 from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.launch import Launch, Starter, Watch, no_watch
-from overlayccl_core.launching.launcher import launcher_of
+from overlayccl_core.launching.launcher import Check, launcher_of
 
 TIMER = "overlayccl_core.backends.torch_ranks.timer"
 TRIALS = "overlayccl_core.backends.torch_ranks.trials"
 NOT_INSTALLED = "not installed"
-Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +70,12 @@ class TorchBackend:
         """Return no reason: torch's ranks train wherever they start."""
         return ""
 
-    def doctor(self, deployment: Deployment) -> Rows:
-        """Check the library, and whether ranks can be started: rows of check, ok, detail."""
-        found = self.versions(deployment)
-        refused = self.refuses(deployment)
+    def doctor(self, deployment: Deployment) -> list[Check]:
+        """Check the library, and whether ranks can be started."""
+        found, refused = self.versions(deployment).items(), self.refuses(deployment)
         return [
-            *(
-                {"check": name, "ok": not version.startswith(NOT_INSTALLED), "detail": version}
-                for name, version in found.items()
-            ),
-            {"check": "ranks", "ok": not refused, "detail": refused or _ranks_of(deployment)},
+            *(Check(name, not version.startswith(NOT_INSTALLED), version) for name, version in found),
+            Check("ranks", not refused, refused or _ranks_of(deployment)),
         ]
 
     def starter(self, deployment: Deployment, towards: str) -> Starter:

@@ -9,11 +9,12 @@ from importlib import metadata, util
 from pathlib import Path
 
 from overlayccl_core.backends.rank import Rank
-from overlayccl_core.backends.torch_ranks.torch_backend import NOT_INSTALLED, Rows, TorchBackend
+from overlayccl_core.backends.torch_ranks.torch_backend import NOT_INSTALLED, TorchBackend
 from overlayccl_core.backends.torchdist.environment import environment, environment_parts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.launching import fingerprint as fingerprints
+from overlayccl_core.launching.launcher import Check
 from overlayccl_core.program.program import Program
 
 REQUIRES = ("torch",)
@@ -95,19 +96,16 @@ def oversubscribed(deployment: Deployment) -> bool:
     return deployment.ranks_per_node > len(os.sched_getaffinity(0))
 
 
-def host(deployment: Deployment) -> Rows:
-    """Report cores for the ranks, with nccl also GPUs: rows of check, ok, detail."""
+def host(deployment: Deployment) -> list[Check]:
+    """Report cores for the ranks, with nccl also GPUs."""
     cores = f"{deployment.ranks_per_node} ranks on {fingerprints.host_parts()['cores']} cores"
     if oversubscribed(deployment):
         cores += ": oversubscribed, start-up times contain the operating system's scheduler"
-    rows: Rows = [
-        {"check": "cpu", "ok": True, "detail": fingerprints.cpu_model()},
-        {"check": "cores", "ok": True, "detail": cores},
-    ]
+    checks = [Check("cpu", True, fingerprints.cpu_model()), Check("cores", True, cores)]
     if deployment.library == "nccl":
         gpus = _gpus()
-        rows.append({"check": "gpus", "ok": gpus >= deployment.ranks_per_node, "detail": f"{gpus} of nccl"})
-    return rows
+        checks.append(Check("gpus", gpus >= deployment.ranks_per_node, f"{gpus} of nccl"))
+    return checks
 
 
 _shared = TorchBackend(

@@ -112,7 +112,7 @@ _shared = TorchBackend(
 fingerprint, refuses, cannot_train = _shared.fingerprint, _shared.refuses, _shared.cannot_train
 doctor, starter, train = _shared.doctor, _shared.starter, _shared.train
 time_launch, run_once = _shared.time_launch, _shared.run_once
-host = node.rows
+host = node.checks
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

@@ -71,7 +71,7 @@ class Rank(TorchRank):
         self, model: torch.nn.Module, arm: FrameworkArm
     ) -> Callable[[Sequence[Any]], torch.Tensor]:
         """Raise ValueError: torch's own arms are torch.distributed's."""
-        raise ValueError(f"torch_xla has no step {arm.name}")
+        raise ValueError(f"torch_xla has no step {arm.name}: leave the arm out, as FRAMEWORK_ARMS says")
 
     def own_part(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor

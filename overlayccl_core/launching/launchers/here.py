@@ -2,10 +2,11 @@
 
 import subprocess
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
+from overlayccl_core.launching.launcher import Check
 
 agents, this_host, options = False, True, ()
 
@@ -32,8 +33,8 @@ def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
     return {}
 
 
-def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
-    """Return no rows: this host is the only node."""
+def doctor(_deployment: Deployment, _profile: Profile | None) -> list[Check]:
+    """Check nothing: this host is the only node."""
     return []
 
 

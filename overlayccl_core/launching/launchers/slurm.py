@@ -10,14 +10,14 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.interface import address_towards
-from overlayccl_core.launching.launcher import agent
+from overlayccl_core.launching.launcher import Check, agent
 
 agents, this_host, options = True, False, ()
 
@@ -27,7 +27,6 @@ NODE_DOCTOR = "overlayccl_core.backends.node_doctor"
 ANSWER_S = 2100.0  # for a job to look at a node: ParallelCluster gives nodes 30 minutes to come up
 QUICK_S = 20.0
 GONE = ("down", "drain", "fail", "maint", "unk")  # prefixes of node states in which no job starts
-Rows = list[dict[str, Any]]
 
 
 def refuses(deployment: Deployment) -> str:
@@ -61,27 +60,20 @@ def job_resources(deployment: Deployment) -> Mapping[str, int | str]:
     return {**cores, "nodes": nodes, "tasks": nodes, "mpi": "srun", "slurm_extra": several}
 
 
-def doctor(deployment: Deployment, profile: Profile | None) -> Rows:
+def doctor(deployment: Deployment, profile: Profile | None) -> list[Check]:
     """Check the controller, the partition and its nodes; then look at a node by a short job."""
     if refuses(deployment):
         return []
     controller = _said(["scontrol", "ping"])
     up = "is UP" in controller
-    rows: Rows = [
-        {
-            "check": "Slurm",
-            "ok": up,
-            "detail": controller.splitlines()[0] if up else "its controller does not answer: start slurmctld",
-        }
-    ]
     if not up:
-        return rows
+        return [Check("Slurm", False, "its controller does not answer: start slurmctld")]
     there = _partition(deployment, profile)
-    rows.append(there)
-    return [*rows, *(_node(deployment, profile) if there["ok"] else [])]
+    checks = [Check("Slurm", True, controller.splitlines()[0]), there]
+    return [*checks, *(_node(deployment, profile) if there.ok else [])]
 
 
-def _partition(deployment: Deployment, profile: Profile | None) -> dict[str, Any]:
+def _partition(deployment: Deployment, profile: Profile | None) -> Check:
     """Check for as many usable nodes as the deployment has."""
     name = profile.partition if profile else ""
     lines = _said(["sinfo", "-h", "-o", "%P|%D|%t", *(["-p", name] if name else [])]).splitlines()
@@ -92,16 +84,16 @@ def _partition(deployment: Deployment, profile: Profile | None) -> dict[str, Any
         known = ", ".join(sorted({line.rstrip("*") for line in _said(["sinfo", "-h", "-o", "%P"]).split()}))
         file = f"profiles/{profile.name}/profile.yaml" if profile else "the profile"
         mend = f"there is none of that name: set slurm_partition in {file} to one of {known}"
-        return {"check": check, "ok": False, "detail": mend}
+        return Check(check, False, mend)
     states = ", ".join(f"{nodes} {state}" for _, nodes, state in told)
     enough = usable >= deployment.nodes
     short = (
         "" if enough else f": {deployment.nodes} are needed: resume them (`sinfo -R`), or take fewer nodes"
     )
-    return {"check": check, "ok": enough, "detail": f"nodes: {states}{short}"}
+    return Check(check, enough, f"nodes: {states}{short}")
 
 
-def _node(deployment: Deployment, profile: Profile | None) -> Rows:
+def _node(deployment: Deployment, profile: Profile | None) -> list[Check]:
     """Return the checks of a node, by a short job; a node that does not see this folder prints none."""
     where = [f"--partition={profile.partition}"] if profile and profile.partition else []
     where += [f"--account={profile.account}"] if profile and profile.account else []
@@ -121,13 +113,13 @@ def _node(deployment: Deployment, profile: Profile | None) -> Rows:
             )
     except subprocess.TimeoutExpired:
         late = f"no job started within {ANSWER_S:.0f} s: look at `squeue`, and at the limits of your nodes"
-        return [{"check": "a job on a node", "ok": False, "detail": late}]
+        return [Check("a job on a node", False, late)]
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word"])[-1]
         mend = f"{folder} and {sys.executable} must be on a folder that all nodes share"
-        return [{"check": "a job on a node", "ok": False, "detail": f"failed ({last}): {mend}"}]
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return [{**row, "check": f"a node's {row['check']}"} for row in rows]
+        return [Check("a job on a node", False, f"failed ({last}): {mend}")]
+    checks = [Check(*json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")]
+    return [one._replace(name=f"a node's {one.name}") for one in checks]
 
 
 def _said(command: list[str]) -> str:
@@ -148,8 +140,9 @@ def address(deployment: Deployment) -> str:
     if len(told) < deployment.nodes:
         said = (
             f"Slurm tells of {len(told)} nodes in job {job} ({nodes}), and deployment {deployment.name} has "
+            f"{deployment.nodes}: start it in a job of as many (`salloc --nodes={deployment.nodes}`)"
         )
-        raise LaunchError(f"{said}{deployment.nodes}", kind=Failure.LAUNCHER)
+        raise LaunchError(said, kind=Failure.LAUNCHER)
     name, last = told[deployment.nodes - 1]
     try:
         return address_towards(last)

@@ -34,23 +34,23 @@ def says(host: Path, script: str) -> None:
 
 def test_versions_of_driver_runtime_and_collectives_are_told(host: Path) -> None:
     says(host, 'case "$3" in *dkms) echo -n 2.26.5.0;; *lib) echo -n 2.33.10.0;; *) exit 1;; esac')
-    rows = {row["check"]: row for row in backend.host(TRN1)}
-    assert rows["NeuronCores"]["detail"] == "32 for 32 ranks" and rows["EFA"]["detail"] == "8 interfaces"
-    assert rows["Neuron driver"]["ok"] and rows["Neuron driver"]["detail"] == "aws-neuronx-dkms 2.26.5.0"
-    assert rows["Neuron runtime"]["ok"] and "has 2.30.51" in rows["Neuron runtime"]["detail"]
-    assert not rows["Neuron collectives"]["ok"]
-    assert "docs/install_neuron.sh" in rows["Neuron collectives"]["detail"]
+    rows = {row.name: row for row in backend.host(TRN1)}
+    assert rows["NeuronCores"].detail == "32 for 32 ranks" and rows["EFA"].detail == "8 interfaces"
+    assert rows["Neuron driver"].ok and rows["Neuron driver"].detail == "aws-neuronx-dkms 2.26.5.0"
+    assert rows["Neuron runtime"].ok and "has 2.30.51" in rows["Neuron runtime"].detail
+    assert not rows["Neuron collectives"].ok
+    assert "docs/install_neuron.sh" in rows["Neuron collectives"].detail
 
 
 def test_they_are_those_that_a_node_of_the_cluster_installs() -> None:
     script = (ROOT / "docs/install_neuron.sh").read_text()
-    assert all(f"'{name}={version}*'" in script for name, version in node.PACKAGES.items())
+    assert all(f"'{name}={version}*'" in script for name, (_, version) in node.PACKAGES.items())
 
 
 def test_a_file_that_was_just_made_must_be_seen_and_writable(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    assert not node_doctor.shared(made)["ok"]
-    assert "all nodes share" in node_doctor.shared(made)["detail"]
+    assert not node_doctor.shared(made).ok
+    assert "all nodes share" in node_doctor.shared(made).detail
     made.touch()
     row = node_doctor.shared(made)
-    assert row["ok"] and str(tmp_path) in row["detail"] and made.read_text()
+    assert row.ok and str(tmp_path) in row.detail and made.read_text()

@@ -111,7 +111,7 @@ def commands(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> N
         "squeue": "",
         "scontrol": "echo 'Slurmctld(primary) at head is UP'",
         "sinfo": "echo 'compute1*|2|idle'",
-        "srun": """echo '{"check": "NeuronCores", "ok": true, "detail": "32 for 32 ranks"}'""",
+        "srun": """echo '["NeuronCores", true, "32 for 32 ranks"]'""",
     }
     for name, script in (usual | scripts).items():
         file = folder / name
@@ -125,9 +125,9 @@ def test_the_doctor_asks_the_partition_and_a_node_of_the_profile(
 ) -> None:
     commands(tmp_path, monkeypatch)
     rows = slurm.doctor(two_nodes(), PROFILE)
-    assert [row["ok"] for row in rows] == [True] * 3
-    assert rows[1] == {"check": "partition compute1", "ok": True, "detail": "nodes: 2 idle"}
-    assert rows[2] == {"check": "a node's NeuronCores", "ok": True, "detail": "32 for 32 ranks"}
+    assert [row.ok for row in rows] == [True] * 3
+    assert rows[1] == ("partition compute1", True, "nodes: 2 idle")
+    assert rows[2] == ("a node's NeuronCores", True, "32 for 32 ranks")
     called = (tmp_path / "called").read_text()
     assert "--partition=compute1 --account=lab" in called and "-p compute1" in called
     assert f"{Path.cwd()}/.overlayccl-" in called and not list(Path.cwd().glob(".overlayccl-*"))
@@ -146,7 +146,7 @@ def test_the_doctor_asks_the_partition_and_a_node_of_the_profile(
         ),
         ({"srun": "echo 'no such file' >&2; exit 1"}, "a job on a node", "no such file"),
         (
-            {"srun": """echo '{"check": "EFA", "ok": false, "detail": "0 interfaces: set Efa: Enabled"}'"""},
+            {"srun": """echo '["EFA", false, "0 interfaces: set Efa: Enabled"]'"""},
             "a node's EFA",
             "set Efa: Enabled",
         ),
@@ -157,5 +157,5 @@ def test_what_is_missing_is_told_in_one_line_with_its_mend(
 ) -> None:
     commands(tmp_path, monkeypatch, **scripts)
     monkeypatch.setattr(slurm, "ANSWER_S", 2.0)
-    [row] = [row for row in slurm.doctor(two_nodes(), PROFILE) if not row["ok"]]
-    assert row["check"] == check and re.search(told, row["detail"]) and "\n" not in row["detail"]
+    [row] = [row for row in slurm.doctor(two_nodes(), PROFILE) if not row.ok]
+    assert row.name == check and re.search(told, row.detail) and "\n" not in row.detail

@@ -14,6 +14,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.launch import Launch, Starter, Watch
+from overlayccl_core.launching.launcher import Check
 from overlayccl_core.launching.status import Phase, Status
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.json_form import dumps, loads
@@ -23,7 +24,6 @@ from overlayccl_core.program.program import Program
 
 REQUIRES = ("numpy",)
 FRAMEWORK_ARMS = False
-Rows = list[dict[str, Any]]
 
 
 def emit(program: Program) -> str:
@@ -53,12 +53,12 @@ def oversubscribed(_deployment: Deployment) -> bool:
     return False
 
 
-def doctor(deployment: Deployment) -> Rows:
+def doctor(deployment: Deployment) -> list[Check]:
     """NumPy is all it needs."""
-    return [{"check": "numpy", "ok": True, "detail": f"{np.__version__} for {deployment.ranks} ranks"}]
+    return [Check("numpy", True, f"{np.__version__} for {deployment.ranks} ranks")]
 
 
-def host(_deployment: Deployment) -> Rows:
+def host(_deployment: Deployment) -> list[Check]:
     """Any host has paper."""
     return []
 

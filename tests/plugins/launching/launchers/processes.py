@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
-from overlayccl_core.launching.launcher import agent
+from overlayccl_core.launching.launcher import Check, agent
 from overlayccl_core.launching.local_ranks import LOOPBACK
 
 ALL = """
@@ -44,7 +44,7 @@ def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
     return {}
 
 
-def doctor(_deployment: Deployment, _profile: Profile | None) -> list[dict[str, Any]]:
+def doctor(_deployment: Deployment, _profile: Profile | None) -> list[Check]:
     """There is nothing that may be missing."""
     return []
 

@@ -118,7 +118,6 @@ class TimedProgram:
 
     @property
     def rounds(self) -> int:
-        """The number of samples."""
         return len(self.samples_us)
 
     def columns(self, program: Program) -> dict[str, Any]:

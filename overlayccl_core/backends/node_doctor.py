@@ -30,7 +30,6 @@ def shared(made: Path) -> Check:
 
 
 def main(file: str, made: str) -> None:
-    """Print the checks."""
     deployment = load(Path(file))
     where = Check("host", True, f"{socket.gethostname()}, Python {platform.python_version()}")
     for check in (where, shared(Path(made)), *backend_of(deployment).host(deployment)):

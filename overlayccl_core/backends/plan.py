@@ -98,7 +98,6 @@ class LaunchPlan:
 
     @classmethod
     def read(cls, folder: Path) -> "LaunchPlan":
-        """Return the plan of a folder."""
         return rebuilt(cls, (folder / PLAN_FILE).read_bytes())
 
 
@@ -114,7 +113,6 @@ class Calibration:
     first: tuple[FirstCall, ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Write calibration.json."""
         write_text(folder / CALIBRATION_FILE, json.dumps(asdict(self)))
 
     @classmethod
@@ -142,7 +140,6 @@ def visit_us(stamps: NDArray[Any], repeats: int) -> tuple[float, int]:
 
 
 def planned_job(index: int, job: Job) -> PlannedJob:
-    """Return a Job as the ranks see it."""
     problem = job.program.problem
     inputs = tuple(
         PlannedPort(

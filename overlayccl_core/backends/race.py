@@ -64,7 +64,6 @@ def finished(races: Sequence[Sequence[str]], samples: Samples, *, enough: int) -
 
 
 def _is_over(jobs: Sequence[int], samples: Samples, won: bool) -> dict[int, bool]:
-    """Tell for each Program whether this race is over."""
     leader = min(jobs, key=lambda job: float(np.median(samples[job])))
     behind = [job for job in jobs if job != leader]
     over = {job: _beaten(samples[job], samples[leader], len(behind)) for job in behind}

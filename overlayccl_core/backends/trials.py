@@ -88,12 +88,10 @@ class PlannedTrials:
 
     @classmethod
     def read(cls, folder: Path) -> "PlannedTrials":
-        """Return the trials of a folder."""
         return rebuilt(cls, (folder / PLAN_FILE).read_bytes())
 
 
 def write_trials(folder: Path, trials: Sequence[Trial], *, may_refuse: bool) -> None:
-    """Write the folder's files."""
     (folder / MODULES).mkdir(parents=True, exist_ok=True)
     files: dict[int, str] = {}
     planned = []
@@ -148,7 +146,6 @@ def observed(outputs: Values, tiles: TilesOf) -> Observed:
 
 
 def write_seen(folder: Path, index: int, rank: int, outputs: Mapping[Port, RankOutput]) -> None:
-    """Write the outputs of trial `index` on a rank."""
     arrays: dict[str, Any] = {}
     for port, one in outputs.items():
         arrays[port_key(port)] = _kept(one.value)
@@ -164,7 +161,6 @@ def write_said(folder: Path, index: int, rank: int, what: str, text: str) -> Non
 
 
 def read_seen(folder: Path, trials: Sequence[Trial], ranks: int) -> list[Observed]:
-    """Return the outcomes of all trials of a folder."""
     read = lru_cache(maxsize=1)(
         _arrays
     )  # of one trial's ranks at once; those of all trials together may be large
@@ -204,7 +200,6 @@ _Read = Callable[[tuple[Path, ...]], list[dict[str, NDArray[Any]]]]
 
 
 def _arrays(files: tuple[Path, ...]) -> list[dict[str, NDArray[Any]]]:
-    """Return the content of each file."""
     content = []
     for file in files:
         with np.load(file) as arrays:

@@ -102,11 +102,9 @@ class Capabilities:
 
     @property
     def refused(self) -> tuple[Capability, ...]:
-        """The calls tried without success."""
         return tuple(row for rows in self._rows.values() for row in rows if not row.supported)
 
     def supports(self, call: LibraryCall) -> Support:
-        """Return whether the library takes a call."""
         if rows := self._rows.get((call.operation, call.shape, call.dtype)):
             return _judged(rows, call)
         shaped = self._rows.get((call.operation, call.shape, TRIED_DTYPE), [])

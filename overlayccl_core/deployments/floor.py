@@ -132,7 +132,6 @@ def _chain(program: Program, call_us: Callable[[Call], float]) -> float:
 
 
 def _busiest_bytes(program: Program) -> float:
-    """Return the bytes the busiest rank must send at least."""
     sent = np.zeros(program.problem.ranks)
     for call in program.collectives:
         sent[_senders(call)] += wire_bytes(call)

@@ -118,11 +118,9 @@ class Agents:
         return [self._met[node] for node in sorted(self._met)]
 
     def there(self) -> bool:
-        """Return whether the launcher's process still runs."""
         return self.process.poll() is None
 
     def end(self) -> None:
-        """End all agents."""
         for agent in self.nodes:
             agent.lines.close()
         _kill(self.process)

@@ -44,7 +44,6 @@ class ClockServer:
                 return
 
     def close(self) -> None:
-        """Stop answering."""
         self._socket.close()
 
 

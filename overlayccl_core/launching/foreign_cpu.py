@@ -72,7 +72,6 @@ def read(own: Iterable[int]) -> CpuTimes:
 
 
 def cpu_times(stat: str, cpus: Iterable[int], *, passed_s: float, own_s: float) -> CpuTimes:
-    """Return the times in the text of /proc/stat."""
     names = {f"cpu{cpu}" for cpu in cpus}
     lines = (line.split() for line in stat.splitlines() if line.startswith("cpu"))
     rows = [list(map(int, columns)) for name, *columns in lines if name in names]

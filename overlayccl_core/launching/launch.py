@@ -166,7 +166,6 @@ class _Watcher:
             raise self._launcher_ended(rows)
 
     def end(self) -> None:
-        """End every process of the launch."""
         ranks = {pid for pid in self._pids_of_ranks() if processes.mentions(pid, self.process.mark)}
         processes.kill_all(set(processes.tree(self.process.pid)) | ranks)
         self.process.wait()
@@ -179,7 +178,6 @@ class _Watcher:
             raise self._blame(rows)
 
     def _dead(self, rows: NDArray[np.int64]) -> list[int]:
-        """Return ranks with a dead process, neither done nor failed."""
         dead = []
         for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
             state = processes.state(pid) if pid else None
@@ -288,10 +286,8 @@ class _Watcher:
 
 
 def who(ranks: Sequence[int]) -> str:
-    """Name ranks in words."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
 def _how(code: int) -> str:
-    """Say in words how a process ended."""
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"

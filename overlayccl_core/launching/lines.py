@@ -23,7 +23,6 @@ class Lines:
 
     @property
     def peer(self) -> str:
-        """The address of the other end."""
         return str(self.connection.getpeername()[0])
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -54,5 +53,4 @@ class Lines:
         return message
 
     def close(self) -> None:
-        """Close the connection."""
         self.connection.close()

@@ -58,7 +58,6 @@ class _Agent:
                 self.launch(asked)
 
     def launch(self, asked: Mapping[str, Any]) -> None:
-        """Run this node's part of a launch and report its end."""
         self.number, self.told, self.all_done = asked["number"], None, False
         self.clock = self.status = None
         here = Path(tempfile.mkdtemp(prefix="overlayccl-"))
@@ -123,7 +122,6 @@ class _Agent:
         self.told = rows
 
     def say(self, **told: Any) -> None:
-        """Send a message about this launch."""
         off_by_ns = self.clock.off_by_ns if self.clock else 0
         self.lines.send({"number": self.number, "clock_off_by_ns": off_by_ns, **told})
 
@@ -141,7 +139,6 @@ def _see(folder: Path) -> None:
 
 
 def main(address: str, port: int) -> None:
-    """Connect to the requester and serve it."""
     processes.die_with(os.getppid())
     lines = Lines(socket.create_connection((address, port), timeout=60))
     lines.connection.settimeout(None)

@@ -36,13 +36,11 @@ class NodeReport:
 
     @classmethod
     def read(cls, folder: Path) -> "NodeReport":
-        """Read the report of the launch in a folder."""
         path = folder / FILE
         return cls(**json.loads(path.read_text())) if path.exists() else cls()
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Columns of a table's row."""
         return {"nodes": self.nodes, "clock_off_by_us": self.clock_off_by_ns / 1e3}
 
 
@@ -63,7 +61,6 @@ class LaunchClock(NamedTuple):
 
     @property
     def clock_share(self) -> float:
-        """Clock error as a share of the shortest length."""
         return self.clock_off_by_us / self.shortest_us
 
 

@@ -84,7 +84,6 @@ def first_of(failures: Iterable[LaunchError]) -> LaunchError:
 
 
 def _on_node(error: LaunchError, host: str, log: str) -> LaunchError:
-    """Return the same error with its node and the node's log."""
     return replace(error, said=f"node {host}: {error.said}", log=log)
 
 
@@ -223,7 +222,6 @@ class _Launched:
         return _on_node(replace(behind[0], said=said, ranks=ranks), ", ".join(hosts), behind[0].log)
 
     def all_done(self) -> bool:
-        """Return whether all ranks are done."""
         return bool((self.rows[:, Status.PHASE] == Phase.DONE).all())
 
     def end(self) -> float:

@@ -28,7 +28,6 @@ def die_with(parent: int) -> None:
 
 
 def with_me() -> Callable[[], None]:
-    """Return a `preexec_fn` that lets a child die with this process."""
     return partial(die_with, os.getpid())
 
 

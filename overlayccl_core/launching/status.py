@@ -26,7 +26,6 @@ class Phase(IntEnum):
 
     @property
     def words(self) -> str:
-        """Words for messages: `while timing`."""
         return self.name.lower()
 
 
@@ -68,11 +67,9 @@ class Status:
         self._clock_offset[0] = offset_ns
 
     def row(self, rank: int) -> "RankStatus":
-        """Return a rank's own row, to write to."""
         return RankStatus(self.array[rank])
 
     def snapshot(self) -> NDArray[np.int64]:
-        """Return a copy of the rows."""
         return np.array(self.array)
 
 
@@ -85,11 +82,9 @@ class RankStatus:
         self._row = row
 
     def start(self, pid: int) -> None:
-        """Report this rank's process."""
         self._row[Status.PID] = pid
 
     def enter(self, phase: Phase) -> None:
-        """Begin a new phase."""
         self._row[Status.PHASE] = phase
         self._row[Status.STEPS] += 1
 

@@ -60,12 +60,10 @@ def arms_of(problems: Collection[str]) -> tuple[str, ...]:
 
 
 def is_framework(arm: str) -> bool:
-    """Return whether an arm is the framework's own."""
     return framework_arm(arm) is not None
 
 
 def arm_label(arm: str) -> str:
-    """Return an arm's name for people."""
     if (way := framework_arm(arm)) is not None:
         return way.words
     if arm == ArmName.DEPLOYED:
@@ -82,7 +80,6 @@ def use_text(arm: str) -> str:
 
 
 def arm_meaning(arm: str) -> str:
-    """Explain an arm to a newcomer."""
     if (way := framework_arm(arm)) is not None:
         return MEANING[way.framework]
     if (problem := only_problem(arm)) is not None:

@@ -108,5 +108,4 @@ def framework_arm(arm: str) -> FrameworkArm | None:
 
 
 def arms_of_framework(framework: Framework) -> tuple[str, ...]:
-    """Return the declared arms of a framework, in their order."""
     return tuple(name for name, way in WAYS.items() if way.framework is framework)

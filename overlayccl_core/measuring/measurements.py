@@ -28,7 +28,6 @@ class Measurement:
 
     @property
     def disturbed(self) -> bool:
-        """Whether some launch was disturbed."""
         return bool(self.disturbed_launches)
 
     @property
@@ -38,7 +37,6 @@ class Measurement:
 
     @property
     def samples_us(self) -> tuple[float, ...]:
-        """The samples of all launches."""
         return tuple(us for launch in sorted(self.launches) for us in self.launches[launch])
 
     @property
@@ -62,7 +60,6 @@ class Measurement:
 
 
 def mostly(some: Collection[int], launches: Collection[int]) -> bool:
-    """Whether some launches are more than half of all."""
     return 2 * len(some) > len(launches)
 
 

@@ -65,7 +65,6 @@ class Ratio:
 
     @property
     def word(self) -> str:
-        """faster, not slower, slower, or undecided."""
         if self.beyond_noise:
             return "faster"
         if self.slower:
@@ -123,7 +122,6 @@ def halves(samples: ArrayLike) -> tuple[float, float]:
 
 
 def relative_difference(a: float, b: float) -> float:
-    """Return |a - b| over their mean."""
     return abs(a - b) / ((a + b) / 2)
 
 

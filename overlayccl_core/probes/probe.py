@@ -77,13 +77,11 @@ class ProbeBuilder:
         return made
 
     def write(self, node: Node) -> None:
-        """Make a value an output."""
         port: Port = ("y", len(self._outputs))
         self._outputs[port] = PortSpec(shape=(node.size,), dtype=node.dtype)
         self._events.append(Write(port, node))
 
     def boundary(self) -> None:
-        """End the current graph."""
         self._events.append(BOUNDARY)
         self._graph += 1
 
@@ -118,6 +116,5 @@ def operand_size(kind: Kind, payload: int, group_size: int) -> int:
 
 
 def resized(x: Node, size: int) -> Node:
-    """Repeat x, and cut it to `size` elements."""
     starts = np.arange(0, size, x.size)
     return nodes.make_view([x], Map(1, size, starts, np.zeros(len(starts), np.int64)))

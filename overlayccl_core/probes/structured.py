@@ -100,7 +100,6 @@ def _named(probe: ProbeBuilder, name: str, times: int, elements: int) -> Probe:
 
 
 def _coalesced(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
-    """Calls of several values each."""
     for kind in COALESCED:
         for payload, values, calls in COALESCED_GRID:
             probe = new()
@@ -199,7 +198,6 @@ def shuffled(width: int) -> Layout:
 
 
 def repeated(count: int) -> Layout:
-    """Repeat the operand `count` times."""
     return lambda size: maps.copies(size, count)
 
 

@@ -71,7 +71,6 @@ class TimingBatch:
         return Path(self.partial_dir) / f"{self.rule}-{digest}"
 
     def evidence(self) -> Evidence:
-        """Return the place for the output of failed ranks."""
         if self.logs:
             return Evidence(logs=self.logs, name=self.rule)
         return Evidence.beside(self.partial_dir, self.rule)
@@ -189,7 +188,6 @@ class _Timer:
         return without_failed(together, alone, failed, before_again=self.kept.discard_cut_off), failed
 
     def _try(self, jobs: Sequence[Job], check: ValueCheck, failed: FailedJobs) -> None:
-        """Run jobs once and check their values."""
         self.progress(f"running {len(jobs)} Programs once: are their values right?")
         trials = [check.trial(job) for job in jobs]
         with self.kept.at_work("trial") as work:
@@ -262,7 +260,6 @@ class _Timer:
 
 
 def _wrong(check: ValueCheck, trial: Trial, observed: Observed) -> Failed | None:
-    """Return the failure of a job that ran to its end."""
     if observed.error:
         return Failed(status=JobStatus.RAISED, message=observed.error)
     wrong = observed.overwritten or check.wrong(trial, observed)

@@ -95,7 +95,6 @@ class FailedJobs(Mapping[str, Failed]):
             self._progress(f"{name} runs when it is alone: going on with it")
 
     def leave_out(self, name: str, failed: Failed) -> None:
-        """Continue without a job."""
         self._out[name] = failed
         self.suspects = [one for one in self.suspects if one != name]
         self._write()
@@ -108,7 +107,6 @@ class FailedJobs(Mapping[str, Failed]):
         self._progress(f"{name}: {why}")
 
     def all_tried(self) -> None:
-        """Record that all jobs have been tried."""
         self.tried = True
         self._write()
 

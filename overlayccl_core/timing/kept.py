@@ -37,7 +37,6 @@ class KeptLaunch:
 
     @property
     def disturbed(self) -> bool:
-        """Whether others took too much of the CPU."""
         return bool(self.rows[0]["disturbed"])
 
     @property
@@ -96,7 +95,6 @@ class KeptLaunches:
         return min(complete, key=lambda one: one.foreign_cpu_share)
 
     def disturbed_twice(self, number: int) -> bool:
-        """Tell whether a repetition was disturbed, too."""
         attempts = self.attempts(number)
         return len(attempts) > 1 and all(one.disturbed for one in attempts)
 

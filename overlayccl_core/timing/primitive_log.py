@@ -31,13 +31,11 @@ class PrimitiveLog(dict[str, PrimitiveResult]):
             progress(f"selftest: {len(self)} primitives were tried before, going on behind them")
 
     def keep(self, seen: Mapping[str, PrimitiveResult]) -> None:
-        """Write down the results of some primitives."""
         self.update(seen)
         kept = {name: asdict(one) for name, one in self.items() if one.outcome != FAIL}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self._path, json.dumps(kept))
 
     def forget(self) -> None:
-        """Delete all results."""
         shutil.rmtree(self._path.parent, ignore_errors=True)
         self.clear()

@@ -108,7 +108,6 @@ class Selftest:
 
     @property
     def evidence(self) -> Evidence:
-        """The place for the output of failed ranks."""
         return Evidence.beside(self.folder, RULE)
 
     def run(self) -> tuple[Rows, Rows]:
@@ -216,7 +215,6 @@ class Selftest:
         return tried
 
     def _refused(self, primitive: Primitive) -> bool:
-        """Tell whether a primitive was tried without success."""
         known = self.before.get(primitive.name)
         return known is not None and known.outcome != PASS
 
@@ -290,7 +288,6 @@ class Selftest:
         return self._check(TIERS_CHECK, PrimitiveResult(PASS if good else FAIL, detail))
 
     def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
-        """Return us of one call, by name."""
         jobs = [self._job(primitive, name) for name, primitive in gathers.items()]
         settings = TimingSettings(seconds=TIER_SECONDS, maximum_rounds=20)
         plan = LaunchPlan.of(jobs, settings, ranks=self.deployment.ranks)

@@ -22,7 +22,6 @@ Prepared = tuple[int, torch.dtype, tuple[int, int] | None]  # elements, dtype, s
 
 
 def load_module(path: Path, name: str) -> ModuleType:
-    """Import an emitted module from its file."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is no Python module")
@@ -55,7 +54,6 @@ class Deployed:
 
     @property
     def calls(self) -> int:
-        """Calls of the library so far."""
         return sum(self._connected.stamp()["calls"].values())
 
 

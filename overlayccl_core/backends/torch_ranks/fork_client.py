@@ -71,7 +71,6 @@ class _Server:
         weakref.finalize(self, _end, self.process, self.errors)
 
     def ask(self, request: Mapping[str, object]) -> None:
-        """Request a launch."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended: the next answer reports it
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -118,11 +117,9 @@ class _Starting:
             part.log.write_bytes(server.errors.read())
 
     def poll(self) -> int | None:
-        """Return the exit code, negative for a signal; None while it runs."""
         return self._look(0)
 
     def wait(self) -> int:
-        """Wait for its end and return the exit code."""
         ended = self._look(None)
         assert ended is not None
         return ended
@@ -133,6 +130,6 @@ class _Starting:
         return self._ended
 
     def exit_codes(self) -> dict[int, int]:
-        """Return the exit codes of failed ranks, as written by `start.main`."""
+        """Return the exit codes of failed ranks, as written by `fork_server.main`."""
         codes = json.loads(self._exit_codes.read_text()) if self._exit_codes.exists() else {}
         return {int(pid): code for pid, code in codes.items()}

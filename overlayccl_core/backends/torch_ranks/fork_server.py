@@ -69,7 +69,6 @@ def _answer(**told: int) -> None:
 def _launch(
     asked: Mapping[str, Any], part: LocalRanks, server: socket.socket | None, parent: int
 ) -> NoReturn:
-    """Run the process of one launch."""
     code = 1
     try:
         processes.die_with(parent)
@@ -160,7 +159,6 @@ def _first_failed(running: set[int], part: LocalRanks) -> dict[int, int]:
 
 
 def _was_done(pid: int, part: LocalRanks) -> bool:
-    """Tell whether a rank has reported its work as done, in its status."""
     if not part.status.exists():
         return False
     rows = Status.open(part.status, part.count).snapshot()

@@ -66,7 +66,6 @@ class TorchRank:
             time.sleep(left_ns / 1e9)
 
     def _latest_ns(self) -> int:
-        """Return the arrival time of the last rank."""
         instant = torch.tensor([self.now_ns()])
         dist.all_reduce(instant, op=dist.ReduceOp.MAX, group=self.control)
         return int(instant.item())

@@ -249,7 +249,6 @@ def _ports(job: PlannedJob) -> dict[Port, Prepared]:
 
 
 def main(folder: Path) -> None:
-    """Time the plan of a folder."""
     plan = LaunchPlan.read(folder)
 
     def work(rank: Rank) -> None:

@@ -71,7 +71,6 @@ class TorchBackend:
         return ""
 
     def doctor(self, deployment: Deployment) -> list[Check]:
-        """Check the library, and whether ranks can be started."""
         found, refused = self.versions(deployment).items(), self.refuses(deployment)
         return [
             *(Check(name, not version.startswith(NOT_INSTALLED), version) for name, version in found),
@@ -144,7 +143,6 @@ def _host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:
 
 
 def _ranks_of(deployment: Deployment) -> str:
-    """Describe the number of ranks and their nodes."""
     if not launcher_of(deployment).agents:
         return f"{deployment.ranks} on this host"
     node = f" ({deployment.node})" if deployment.node else ""

@@ -70,7 +70,6 @@ def _values(x: torch.Tensor) -> np.ndarray:
 
 
 def main(folder: Path) -> None:
-    """Run the trials of a folder."""
     plan = PlannedTrials.read(folder)
     refusals = (RuntimeError, ValueError, TypeError) if plan.may_refuse else ()
 

@@ -30,7 +30,6 @@ CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 
 
 def emit(program: Program) -> str:
-    """Return the source of a Program's torch module."""
     return torch_dialect.emit(program, calls=CALLS)
 
 
@@ -122,7 +121,6 @@ time_launch, run_once = _shared.time_launch, _shared.run_once
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
-    """Join the process group of the launch and do the work."""
     from overlayccl_core.backends.torchdist import rank
 
     rank.run_rank(folder, library, work)

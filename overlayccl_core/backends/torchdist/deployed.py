@@ -10,5 +10,4 @@ __all__ = ["VERSIONS", "deployed"]
 
 
 def deployed(problem: str, cases: Sequence[DeployedCase], stamp: Stamp) -> str:
-    """Return the source of deploy/<problem>.py."""
     return deployed_module(problem, cases, stamp, calls=CALLS)

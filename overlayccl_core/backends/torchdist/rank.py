@@ -42,7 +42,6 @@ class Rank(TorchRank):
             torch.accelerator.synchronize()
 
     def compiled(self) -> tuple[int, float]:
-        """Return zeros: nothing is compiled."""
         return 0, 0.0
 
     @property

@@ -116,7 +116,6 @@ host = node.checks
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:
-    """Join the ranks of the launch and do the work."""
     from overlayccl_core.backends.torchxla import rank
 
     rank.run_rank(folder, library, work)

@@ -20,7 +20,6 @@ ASKING_S = 20.0
 
 
 def cores() -> int:
-    """Return the number of NeuronCores of this host."""
     return CORES_A_DEVICE * len(list(DEVICES.glob("neuron[0-9]*")))
 
 

@@ -24,7 +24,6 @@ def refuses(deployment: Deployment) -> str:
 
 
 def refuses_here(_deployment: Deployment) -> str:
-    """Refuse no process of this host."""
     return ""
 
 
@@ -34,7 +33,6 @@ def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
 
 
 def doctor(_deployment: Deployment, _profile: Profile | None) -> list[Check]:
-    """Check nothing: this host is the only node."""
     return []
 
 

@@ -61,7 +61,6 @@ class Briefing:
 
     @property
     def refused(self) -> list[str]:
-        """Calls refused by the library."""
         return [
             f"{row.call.operation} in groups of {shape_text(row.call.shape)}, {row.call.dtype.value}, "
             f"from {row.call.payload_bytes} bytes on"

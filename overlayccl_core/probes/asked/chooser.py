@@ -161,7 +161,6 @@ class Chooser:
         return tuple(self._told(call, answer, known) for call, answer in zip(calls, answers, strict=True))
 
     def _told(self, call: ToolCall, answer: "list[Probe] | ModelReply", known: set[str]) -> ToolResult:
-        """Answer a call, and note it."""
         if isinstance(answer, ModelReply):
             self._note(call, answer.outcome, answer.text)
             return ToolResult(id=call.id, text=answer.text, failed=answer.outcome is TurnOutcome.REFUSED)

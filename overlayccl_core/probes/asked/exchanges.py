@@ -49,7 +49,6 @@ class Collectives(Order):
     )
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
-        """Build one."""
         place.check_payload(self.payload_bytes)
         kind, dtype, groups = Kind(self.kind), DType(self.dtype), place.groups_named(self.groups)
         size = operand_size(kind, self.payload_bytes // dtype.bytes, groups.size)
@@ -83,7 +82,6 @@ class Coalesced(Order):
     count: int = Field(default=1, ge=1, le=8, description="how many calls")
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
-        """Build one."""
         place.check_payload(self.payload_bytes * self.values)
         kind, probe = Kind.ALL_REDUCE, place.new()
         size = operand_size(kind, self.payload_bytes // DType.FLOAT32.bytes, probe.ranks)
@@ -108,7 +106,6 @@ class PointToPoint(Order):
     in_flight: int = DEPTH
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
-        """Build one."""
         place.check_payload(self.payload_bytes)
         ranks = place.deployment.ranks
         if self.shift >= ranks:

@@ -59,7 +59,6 @@ def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, TimedProbe]:
 
 
 def seconds_of(row: Mapping[str, Any]) -> float:
-    """Return the seconds of a row's samples."""
     return float(row["repeats"] * (sum(row["samples_us"]) + sum(row["cold_us"])) / 1e6)
 
 
@@ -172,7 +171,6 @@ def judged(theta: Theta | None, heldout: Sequence[TimedProbe], wanted: Set[Colum
 
 
 def _columns(some: Iterable[TimedProbe]) -> Set[Column]:
-    """Return their columns, without optional ones."""
     return {c for one in some for c in one.features if c.increment is Increment.NONE}
 
 

@@ -33,7 +33,6 @@ class Copies(Order):
     count: int = COUNT
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
-        """Build one."""
         grown = {"repeat": self.times, "join": 2}.get(self.layout, 1)
         place.check_payload(self.payload_bytes * grown)
         size, probe = self.payload_bytes // DType.FLOAT32.bytes, place.new()
@@ -79,7 +78,6 @@ class Arithmetic(Order):
     count: int = COUNT
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
-        """Build one."""
         place.check_payload(self.payload_bytes)
         size, probe = self.payload_bytes // DType.FLOAT32.bytes, place.new()
         if self.operation == "sum":

@@ -30,13 +30,11 @@ class ProbeTarget:
     mixed_seed: int
 
     def new(self) -> ProbeBuilder:
-        """Return an empty probe."""
         here = self.deployment
         return ProbeBuilder(here.ranks, here.ranks_per_node, uniform=here.uniform)
 
     @property
     def groups(self) -> Mapping[str, Groups]:
-        """Groups of ranks by name."""
         return {WORLD: world(self.deployment.ranks), **subgroups(self.deployment)}
 
     def groups_named(self, name: str) -> Groups:

@@ -41,7 +41,6 @@ class Graphs(Order):
     alike: bool = Field(default=True, description="false: each has another size, so no two are one graph")
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
-        """Build one."""
         place.check_payload(self.payload_bytes)
         probe = place.new()
         size = self.payload_bytes // DType.FLOAT32.bytes
@@ -74,7 +73,6 @@ class Mixed(Order):
     first: int = Field(default=0, ge=0, le=1000, description="number of the first")
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
-        """Build `count` Programs."""
         return mixed_probes(
             place.deployment, seed=place.mixed_seed, count=self.count, role=Role.MIXED, first=self.first
         )

@@ -16,7 +16,6 @@ from overlayccl_core.backends.torchxla.standin import runtime, xla_model
 
 
 def device(index: int | None = None) -> torch.device:
-    """Return the CPU."""
     return torch.device("cpu")
 
 

@@ -11,7 +11,6 @@ def world_size() -> int:
 
 
 def global_ordinal() -> int:
-    """Return this rank's number."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 

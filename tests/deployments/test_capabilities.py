@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.deployments.capabilities import Capabilities, Shape, call_of, operation_name, shape_text
+from overlayccl_core.deployments.capabilities import (
+    Capabilities,
+    Shape,
+    call_of,
+    operation_name,
+    permute_shape,
+    shape_text,
+)
 from overlayccl_core.program.calls import make_call
 from overlayccl_core.program.groups import NO_ORDER, Groups, contiguous, strided, world
 from overlayccl_core.program.kinds import DType, Kind, Reduction
@@ -113,8 +120,7 @@ RING, LINE, SWAP, HALF, ANY = (8, 1), (7, 1), (8, 4), (4, 4), (8, NO_ORDER)
     ],
 )
 def test_the_shape_of_a_permute_is_how_many_send_and_how_far(sources: tuple[int, ...], shape: Shape) -> None:
-    x = make_input(("x",), equal=False, size=8)
-    assert call_of([make_permute(x, sources)], case("uniform_a2a", ranks=8)).shape == shape
+    assert permute_shape(sources) == shape
 
 
 @pytest.mark.parametrize(
@@ -129,9 +135,7 @@ def test_the_shape_of_a_permute_is_how_many_send_and_how_far(sources: tuple[int,
 def test_permutes_of_concurrent_problems_are_one_of_all_ranks(
     strided: bool, sources: tuple[int, ...], shape: Shape
 ) -> None:
-    at = replace(case("pp_send_recv", ranks=2), groups=2, strided=strided)
-    x = make_input(("x",), equal=False, size=8)
-    assert call_of([make_permute(x, sources)], at).shape == shape
+    assert permute_shape(sources, 2, strided=strided) == shape
 
 
 def test_a_permute_that_was_not_tried_is_not_supported_by_one_that_was() -> None:

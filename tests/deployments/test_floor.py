@@ -92,18 +92,22 @@ def about(us: float) -> object:
     return pytest.approx(us, abs=30)
 
 
-def test_calls_that_are_waited_for_add_up() -> None:
-    assert FLOOR.us(waiting(SMALL)) == about(300)
-    assert FLOOR.us(waiting(*[SMALL] * 8)) == about(2400)
-    assert FLOOR.us(waiting(SMALL, EXCHANGE)) == about(400)
-
-
-def test_calls_that_read_each_other_add_up() -> None:
-    assert FLOOR.us(chained(Kind.ALL_REDUCE, Kind.ALL_TO_ALL, Kind.ALL_REDUCE)) == about(700)
-
-
-def test_calls_in_flight_together_cost_as_much_as_the_dearest() -> None:
-    assert FLOOR.us(together(SMALL, SMALL, EXCHANGE)) == about(300)
+@pytest.mark.parametrize(
+    ("program", "us"),
+    [
+        (waiting(SMALL), 300),
+        (waiting(*[SMALL] * 8), 2400),
+        (waiting(SMALL, EXCHANGE), 400),
+        (chained(Kind.ALL_REDUCE, Kind.ALL_TO_ALL, Kind.ALL_REDUCE), 700),
+        (together(SMALL, SMALL, EXCHANGE), 300),  # as much as the dearest
+        (waiting((Kind.ALL_GATHER, 256)), 0),  # not probed: its bytes alone
+    ],
+)
+def test_calls_that_wait_for_or_read_each_other_add_up_and_those_in_flight_together_do_not(
+    program: Program, us: float
+) -> None:
+    assert FLOOR.us(program) == about(us)
+    assert FLOOR.us(waiting()) == 0
 
 
 def test_latencies_add_and_bytes_over_the_best_bandwidth_add() -> None:
@@ -130,10 +134,6 @@ def test_calls_of_more_ranks_are_no_quicker() -> None:
     pair = finished(lambda probe: probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(256), halves)))
     assert floor_of((pair, 500.0), *PROBES).us(pair) == about(300)
     assert floor_of((pair, 100.0), *PROBES).us(pair) == about(100)
-
-
-def test_kinds_that_were_not_probed_have_no_floor_but_their_bytes() -> None:
-    assert FLOOR.us(waiting((Kind.ALL_GATHER, 256))) == about(0)
 
 
 ROTATION, SWAP = (3, 0, 1, 2), (1, 0, 3, 2)
@@ -165,10 +165,6 @@ def test_the_least_that_a_probe_took_is_its_latency_and_its_time_is_what_the_flo
     for us, lowest in ((300.0, 200), (150.0, 150)):
         floor = floor_from_probes([Probed(program=waiting(SMALL), us=us, least_us=200.0), large])
         assert floor.us(waiting(SMALL)) == about(lowest)
-
-
-def test_a_program_without_collectives_may_take_no_time() -> None:
-    assert FLOOR.us(waiting()) == 0
 
 
 def test_probes_without_collectives_give_no_floor() -> None:

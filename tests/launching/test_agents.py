@@ -14,7 +14,7 @@ from overlayccl_core.tables.plain import plain
 from overlayccl_core.timing.partial import Evidence, at_work
 from tests.launching.agents_in_words import Agent, Script, asked, speaking, two_nodes
 
-FASTER = 20  # than real ends
+FASTER = 40  # than real ends
 ELSEWHERE = "127.0.0.2"  # this host, too, at another address
 
 

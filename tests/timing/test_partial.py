@@ -72,22 +72,19 @@ def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
     return partial, batch, table
 
 
-def test_launches_of_a_job_that_failed_after_it_wrote_its_table_are_there_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    partial, batch, table = away(tmp_path, monkeypatch)
-    table.unlink()  # as Snakemake does with what a failed job leaves; it also takes its mark away
-    settle(partial)
-    assert [file.name for file in batch.iterdir()] == ["launch-0.0.json"]
-
-
-@pytest.mark.parametrize("text", [None, "", '["results/lo'], ids=["gone", "empty", "torn"])
-def test_launches_of_which_nothing_tells_what_they_made_are_there_again(
+@pytest.mark.parametrize("text", [None, "", '["results/lo', "all"], ids=["gone", "empty", "torn", "no table"])
+def test_launches_whose_table_is_gone_or_not_told_are_there_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
-    partial, batch, _ = away(tmp_path, monkeypatch)
+    """A job that fails after it wrote its table loses it: Snakemake also takes its mark away."""
+    partial, batch, table = away(tmp_path, monkeypatch)
     made = partial / "written" / batch.name / "made.json"
-    made.unlink() if text is None else made.write_text(text)
+    if text == "all":
+        table.unlink()
+    elif text is None:
+        made.unlink()
+    else:
+        made.write_text(text)
     settle(partial)
     assert [file.name for file in batch.iterdir()] == ["launch-0.0.json"]
 
@@ -140,6 +137,9 @@ def test_what_ranks_said_is_kept_launch_by_launch_and_the_message_names_the_file
     assert list((tmp_path / "logs").iterdir()) == []
 
 
+pytestmark = pytest.mark.usefixtures("plug_ins")
+
+
 def test_a_timed_launch_of_a_dead_run_is_taken_over_or_cleared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +157,6 @@ def on_paper(
 ) -> tuple[_Timer, list[list[str]]]:
     """A batch whose launches end one after another as told: by an error at the first of its jobs, or well, others
     taking so much of the CPU; and what is kept before each launch."""
-    monkeypatch.setenv("OVERLAYCCL_PLUGINS", str(Path(__file__).parents[1] / "plugins"))
     here = deployment().changed(backend="paper", library="numpy")
     these = [replace(job, source=dumps(job.program)) for job in jobs()]
     timer = _Timer(batch(tmp_path / ".partial", these, deployment=here), lambda _line: None)

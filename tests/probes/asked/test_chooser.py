@@ -148,15 +148,12 @@ def test_calls_without_end_in_one_turn_are_cut(tmp_path: Path) -> None:
     assert "at most 64 calls" in talked.messages()[-1]
 
 
-def test_where_nobody_answers_any_more_what_was_measured_is_kept(tmp_path: Path) -> None:
+def test_where_nobody_answers_or_the_money_ends_what_was_measured_is_kept(tmp_path: Path) -> None:
     gone = NoAnswer("the service is down", outcome=ReplyOutcome.OVERLOADED)
-    talked = talk(tmp_path, turn(COLLECTIVE), gone)
-    assert talked.chooser.ended.endswith(": the service is down")
-    assert len(programs(talked)) == 1
+    talked = talk(tmp_path / "down", turn(COLLECTIVE), gone)
+    assert talked.chooser.ended.endswith(": the service is down") and len(programs(talked)) == 1
     assert [one.outcome for one in talked.chooser.ledger.calls] == ["tool_calls", "overloaded"]
 
-
-def test_where_the_money_ends_what_was_measured_is_kept(tmp_path: Path) -> None:
     def poor(model: object, tree: Path) -> Ledger:
         return ledger(model, tree, max_usd=3.5)
 

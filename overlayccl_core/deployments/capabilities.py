@@ -42,22 +42,14 @@ class LibraryCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """One row: a tried call, and its result."""
+    """Whether a call is supported, and the evidence: a row of the table if it was tried."""
 
     call: LibraryCall
     supported: bool
     evidence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Support:
-    """Whether a call is supported, and the evidence."""
-
-    supported: bool
-    evidence: str
-
-
-NOT_TRIED = Support(supported=False, evidence="the selftest did not try it")
+NOT_TRIED = "the selftest did not try it"
 
 
 class Capabilities:
@@ -104,7 +96,7 @@ class Capabilities:
     def refused(self) -> tuple[Capability, ...]:
         return tuple(row for rows in self._rows.values() for row in rows if not row.supported)
 
-    def supports(self, call: LibraryCall) -> Support:
+    def supports(self, call: LibraryCall) -> Capability:
         if rows := self._rows.get((call.operation, call.shape, call.dtype)):
             return _judged(rows, call)
         shaped = self._rows.get((call.operation, call.shape, TRIED_DTYPE), [])
@@ -115,22 +107,20 @@ class Capabilities:
             if (operation, dtype) == (call.operation, call.dtype)
         ]
         if not shaped or not typed:
-            return NOT_TRIED
+            return Capability(call=call, supported=False, evidence=NOT_TRIED)
         refused = [one for rows in (shaped, typed) if not (one := _judged(rows, call)).supported]
-        return (
-            refused[0] if refused else Support(supported=True, evidence="groups and dtype were tried apart")
-        )
+        apart = Capability(call=call, supported=True, evidence="groups and dtype were tried apart")
+        return refused[0] if refused else apart
 
 
-def _judged(rows: Sequence[Capability], call: LibraryCall) -> Support:
+def _judged(rows: Sequence[Capability], call: LibraryCall) -> Capability:
     limits = [row for row in rows if not row.supported and row.call.payload_bytes <= call.payload_bytes]
     if limits:
         worst = min(limits, key=lambda row: row.call.payload_bytes)
-        return Support(
-            supported=False, evidence=f"failed at {worst.call.payload_bytes} bytes: {worst.evidence}"
-        )
-    worked = [row for row in rows if row.supported]
-    return Support(supported=True, evidence=worked[0].evidence) if worked else NOT_TRIED
+        evidence = f"failed at {worst.call.payload_bytes} bytes: {worst.evidence}"
+        return Capability(call=call, supported=False, evidence=evidence)
+    worked = next((row.evidence for row in rows if row.supported), None)
+    return Capability(call=call, supported=worked is not None, evidence=worked or NOT_TRIED)
 
 
 def call_of(call: Sequence[Node], case: Case) -> LibraryCall:

@@ -80,7 +80,7 @@ def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[l
     return [*small, *large], len(("ones", "small", "large", "bits")) + alone + tiers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Selftest:
     """The checks of one deployment. Results stay below `folder` until `partial.forget` learns of written tables.
 
@@ -101,10 +101,9 @@ class Selftest:
     before: PrimitiveLog = field(init=False)
 
     def __post_init__(self) -> None:
-        fingerprint = self.backend.fingerprint(self.deployment)
-        of = key(self.deployment.to_json(), fingerprint, self.code)
-        object.__setattr__(self, "fingerprint", fingerprint)
-        object.__setattr__(self, "before", PrimitiveLog(self.folder / f"{RULE}-{of}", self.progress))
+        self.fingerprint = self.backend.fingerprint(self.deployment)
+        of = key(self.deployment.to_json(), self.fingerprint, self.code)
+        self.before = PrimitiveLog(self.folder / f"{RULE}-{of}", self.progress)
 
     @property
     def evidence(self) -> Evidence:

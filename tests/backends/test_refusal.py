@@ -12,18 +12,16 @@ import yaml
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Trial
-from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.interface import INTERFACE
 from overlayccl_core.launching.launch import Launch, no_watch
 from overlayccl_core.stages import selftest
-from tests.timing.batches import deployment, jobs, settings
+from tests.timing.batches import deployment, jobs, settings, two_nodes
 from workflow_scripts.pipeline import prepare
 
 ROOT = Path(__file__).parents[2]
-TWO_NODES = deployment(4).changed(
-    ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
-)
+TWO_NODES = two_nodes(launcher="here")
 TOLD = "its 4 ranks are on 2 nodes, and launcher here starts ranks on this host only"
 MEND = "set launcher to slurm, or ranks_per_node to 4 to measure this host"
 

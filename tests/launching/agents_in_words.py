@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import agents, nodes
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.lines import Lines, LostError, Message
@@ -118,11 +117,3 @@ def speaking(
 def asked(folder: Path) -> Launch:
     """A launch of all ranks."""
     return Launch(worker="nobody.runs.it", folder=folder, ranks=RANKS)
-
-
-def two_nodes() -> Deployment:
-    """Of two ranks each."""
-    return Deployment(
-        name="words", backend="torchdist", library="gloo", ranks=RANKS, ranks_per_node=RANKS // 2,
-        launcher="slurm", memory_budget="1GiB",
-    )  # fmt: skip

@@ -12,7 +12,8 @@ from overlayccl_core.launching.local_ranks import NODES_LOG
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.tables.plain import plain
 from overlayccl_core.timing.partial import Evidence, at_work
-from tests.launching.agents_in_words import Agent, Script, asked, speaking, two_nodes
+from tests.launching.agents_in_words import Agent, Script, asked, speaking
+from tests.timing.batches import two_nodes
 
 FASTER = 40  # than real ends
 ELSEWHERE = "127.0.0.2"  # this host, too, at another address

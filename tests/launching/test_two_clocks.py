@@ -55,12 +55,6 @@ def launch(folder: Path) -> tuple[NodeReport, float]:
     return NodeReport.read(folder), max(one.max() for one in off)
 
 
-@pytest.mark.usefixtures("elsewhere")
-def test_ranks_of_a_host_with_another_clock_stamp_on_that_of_the_launch(tmp_path: Path) -> None:
-    told, off_ns = launch(tmp_path)
-    assert off_ns <= told.clock_off_by_ns < 5e6
-
-
 @pytest.mark.usefixtures("drifting")
 def test_a_clock_that_drifts_is_followed_while_ranks_run(tmp_path: Path) -> None:
     told, off_ns = launch(tmp_path)

@@ -38,3 +38,4 @@ def test_samples_are_mostly_disturbed_where_more_than_half_of_their_launches_are
     assert not seen(True, False).mostly_disturbed and seen(True, False).disturbed
     assert not seen(False, False).disturbed
     assert seen(False, True, True).disturbed_launches == {1, 2}
+    assert measurements([{"program": "p", "samples_us": []}]) == {}, "without samples"

@@ -23,16 +23,9 @@ from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.run_order import as_run
 from overlayccl_core.program.segments import walk
+from tests.on_ranks import here
 
-FOUR = Deployment(
-    name="four",
-    backend="torchdist",
-    library="gloo",
-    ranks=4,
-    ranks_per_node=4,
-    tiers=(Tier(name="node", ranks=4),),
-    memory_budget_bytes=2**29,
-)
+FOUR = here(4)
 TWO_NODES = FOUR.changed(
     ranks=6, ranks_per_node=3, tiers=(Tier(name="node", ranks=3), Tier(name="network", ranks=6))
 )

@@ -16,7 +16,7 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.stages import longtrain, losses
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
 from overlayccl_core.tables.table import write
-from overlayccl_core.training.launches import _Batch
+from overlayccl_core.training.launches import _TrainingBatch
 from tests.stages.choices import decided, trained
 
 pytestmark = pytest.mark.ranks
@@ -48,7 +48,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     said, began = list[str](), list[int]()
     before = trained(of.finalists, ARMS, MODEL, folder)
     settings = read().changed(longrun=LongrunSection(steps=STEPS, seeds=2))
-    launch = _Batch._launch
+    launch = _TrainingBatch._launch
 
     def run() -> dict[str, Any]:
         partial = folder / "longrun/.partial"
@@ -56,7 +56,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
             DEPLOYMENT, settings, {"tp_mlp": of}, MODEL, before, partial, progress=said.append
         )
 
-    def counted(self: _Batch, number: int) -> None:
+    def counted(self: _TrainingBatch, number: int) -> None:
         if len(began) == KILLED_AT and not kills:
             kills.append(number)
             raise KeyboardInterrupt
@@ -65,7 +65,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
     kills: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Batch, "_launch", counted)
+        patch.setattr(_TrainingBatch, "_launch", counted)
         with pytest.raises(KeyboardInterrupt):
             run()
         made = run()

@@ -17,6 +17,7 @@ from overlayccl_core.timing.batch import TimingBatch
 from overlayccl_core.timing.kept import KeptLaunches
 from overlayccl_core.timing.partial import Evidence
 from overlayccl_core.timing.reporting import Progress
+from tests.on_ranks import here
 from tests.small_problems import exchange, strategy
 
 BODIES = {
@@ -27,11 +28,13 @@ BODIES = {
 
 
 def deployment(ranks: int = 2) -> Deployment:
-    return Deployment(
-        name="here", backend="torchdist", library="gloo", ranks=ranks, ranks_per_node=ranks,
-        tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30,
-        largest_payload_bytes=2**20,
-    )  # fmt: skip
+    return here(ranks).changed(largest_payload_bytes=2**20)
+
+
+def two_nodes(ranks: int = 4, launcher: str = "slurm") -> Deployment:
+    """Of half of the ranks each."""
+    tiers = (Tier(name="node", ranks=ranks // 2), Tier(name="network", ranks=ranks))
+    return deployment(ranks).changed(ranks_per_node=ranks // 2, launcher=launcher, tiers=tiers)
 
 
 def jobs(ranks: int = 2, names: tuple[str, ...] = tuple(BODIES)) -> list[Job]:

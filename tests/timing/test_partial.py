@@ -15,8 +15,9 @@ from overlayccl_core.program.json_form import dumps
 from overlayccl_core.tables import records
 from overlayccl_core.timing.batch import ValueCheck, _Timer
 from overlayccl_core.timing.failed import FailedJobs
+from overlayccl_core.timing.kept import KeptLaunches
 from overlayccl_core.timing.partial import KEY_DIGITS, Evidence, at_work, forget, settle
-from tests.timing.batches import batch, deployment, jobs
+from tests.timing.batches import batch, deployment, jobs, silent
 
 
 def test_only_the_batches_of_the_rule_are_forgotten(tmp_path: Path) -> None:
@@ -133,8 +134,11 @@ def test_what_ranks_said_is_kept_launch_by_launch_and_the_message_names_the_file
         read_first = folder / ("rank-1.error" if rank == 1 else "launch.log")
         assert error.value.evidence == read_first and str(read_first) in str(error.value)
         assert {p.name for p in folder.iterdir()} == {"launch.log", "rank-1.error"}
-    evidence.clear()
-    assert list((tmp_path / "logs").iterdir()) == []
+    (tmp_path / "goes on").mkdir()
+    (tmp_path / "goes on" / "launch-0.0.json").touch()
+    for name, left in (("goes on", 2), ("new", 0)):
+        KeptLaunches(tmp_path / name, evidence, silent)
+        assert len(list((tmp_path / "logs").iterdir())) == left
 
 
 pytestmark = pytest.mark.usefixtures("plug_ins")

@@ -109,7 +109,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
     """Launches that find the same each time; others take these shares of the CPU."""
     left = iter(shares)
 
-    def one(self: launches._Batch, number: int) -> None:
+    def one(self: launches._TrainingBatch, number: int) -> None:
         entries = [
             record(k, [0, 0], [1, 1], [1.0, 1.0], inspection=None if number else SEEN) for k in range(2)
         ]
@@ -118,7 +118,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, shares: list[float], tmp_path: Pat
         )
         self.kept.keep(self.kept.folder / f"launch-{number}.{self.kept.next_attempt(number)}", rows)
 
-    monkeypatch.setattr(launches._Batch, "_launch", one)
+    monkeypatch.setattr(launches._TrainingBatch, "_launch", one)
     return train(TRAINING, tmp_path, "train-test", "", lambda _text: None)
 
 

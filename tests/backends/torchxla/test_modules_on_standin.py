@@ -9,13 +9,14 @@ from overlayccl_core import catalog
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchxla import backend
 from overlayccl_core.backends.trials import Trial
-from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Role
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
+from tests import on_ranks
 from tests.backends.torchxla.modules import PROBLEMS, all_known_ways, small_case
 from tests.emit.test_on_ranks import BODIES, ENTRIES, WORDS
 from tests.on_ranks import differences
@@ -26,10 +27,7 @@ STANDIN = {"backend": "torchxla", "library": "standin"}
 
 
 def here(ranks: int) -> Deployment:
-    return Deployment(
-        name="here", backend="torchxla", library="standin", ranks=ranks, ranks_per_node=ranks,
-        tiers=(Tier(name="node", ranks=ranks),), memory_budget_bytes=2**30, uniform=True,
-    )  # fmt: skip
+    return on_ranks.here(ranks).changed(uniform=True, **STANDIN)
 
 
 @pytest.mark.parametrize("ranks", [4, 8])

@@ -4,21 +4,15 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching.failures import LaunchError
 from overlayccl_core.launching.launchers import here, slurm
-from tests.timing.batches import deployment
+from tests.timing.batches import deployment, two_nodes
 
 TOWARDS = ("10.0.0.5", 4000)
-
-
-def two_nodes() -> Any:
-    fields = deployment(4).model_dump(exclude={"tiers", "memory_budget_bytes"})
-    return type(deployment(4))(**fields | {"ranks_per_node": 2, "launcher": "slurm"}, memory_budget="1GiB")
 
 
 def test_without_its_commands_it_is_refused_with_what_works_here(

@@ -85,7 +85,7 @@ def unrepeated() -> Iterator[None]:
 @pytest.fixture
 def judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails beside others is not tried alone first: tests/backends/test_failed.py holds that it is."""
-    monkeypatch.setattr("overlayccl_core.timing.failed.MOST", 1)
+    monkeypatch.setattr("overlayccl_core.timing.failed_jobs.MOST", 1)
 
 
 def _timeout(item: pytest.Item) -> float:

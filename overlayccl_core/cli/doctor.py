@@ -2,7 +2,6 @@
 
 import argparse
 import platform
-from typing import Any
 
 import psutil
 

@@ -15,8 +15,8 @@ from overlayccl_core.probes.asked.briefing import Briefing, columns_of
 from overlayccl_core.probes.asked.chooser import Asked, Chooser, TurnOutcome
 from overlayccl_core.probes.asked.order import ProbeTarget
 from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.probe_timings import time_probes
 from overlayccl_core.probes.sweep import probes_of, supported
-from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.search import proposer
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.tables.capabilities import CAPABILITIES

@@ -9,8 +9,8 @@ import polars as pl
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.probes.probe_timings import time_probes
 from overlayccl_core.probes.sweep import to_time
-from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.rule_job import RuleJob

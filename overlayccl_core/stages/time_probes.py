@@ -13,8 +13,8 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.probe_timings import time_probes
 from overlayccl_core.probes.sweep import probes_of, supported
-from overlayccl_core.probes.timed import time_probes
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES

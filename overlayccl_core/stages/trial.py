@@ -24,7 +24,7 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.trials import TRIALS
 from overlayccl_core.timing.batch import TimingBatch, check_values
-from overlayccl_core.timing.failed import FailedJobs
+from overlayccl_core.timing.failed_jobs import FailedJobs
 from overlayccl_core.timing.partial import forget
 
 Row = dict[str, Any]

@@ -20,8 +20,8 @@ from overlayccl_core.launching.node_report import LaunchClock, doubts
 from overlayccl_core.locks import machine_lock
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.meaning import TooLarge
-from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
-from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.failed_jobs import Failed, FailedJobs, without_failed
+from overlayccl_core.timing.launch_store import KeptLaunches
 from overlayccl_core.timing.partial import Evidence, key
 from overlayccl_core.timing.reporting import Progress, Reporter
 from overlayccl_core.timing.samples import missing, timed_programs

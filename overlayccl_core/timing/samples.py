@@ -9,7 +9,7 @@ import numpy as np
 from overlayccl_core.backends.measured import Job, TimedProgram
 from overlayccl_core.backends.plan import PLAN_FILE, STAMPS_FILE, Calibration, LaunchPlan, finished_visits
 from overlayccl_core.launching.node_report import NodeReport
-from overlayccl_core.timing.kept import KeptLaunch
+from overlayccl_core.timing.launch_store import KeptLaunch
 
 
 def timed_programs(

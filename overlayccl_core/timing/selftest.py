@@ -23,7 +23,7 @@ from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec
 from overlayccl_core.program.tiles import Tiles
-from overlayccl_core.timing.failed import FailedJobs, without_failed
+from overlayccl_core.timing.failed_jobs import FailedJobs, without_failed
 from overlayccl_core.timing.partial import Evidence, at_work, key
 from overlayccl_core.timing.primitive_log import (
     FAIL,

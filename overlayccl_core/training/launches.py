@@ -1,7 +1,7 @@
 """Training launches: the arms of a model on real ranks, several launches, rows of the tables steps and stamps.
 
-Finished launches are kept (`timing/kept.py`) until the rule's tables are written, so an interrupted run resumes. A
-finalist failing (crash, hang, exception) also when alone is in no further launch. Only ranks import torch.
+Finished launches are kept (`timing/launch_store.py`) until the rule's tables are written, so an interrupted run
+resumes. A finalist failing (crash, hang, exception) also when alone is in no further launch. Only ranks import torch.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.progress import ProgressStep, tell
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.program import Program
-from overlayccl_core.timing.failed import Failed, FailedJobs, without_failed
-from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.failed_jobs import Failed, FailedJobs, without_failed
+from overlayccl_core.timing.launch_store import KeptLaunches
 from overlayccl_core.timing.partial import Evidence, key
 from overlayccl_core.timing.reporting import Reporter
 from overlayccl_core.training.left_behind import LAUNCHES, leaving

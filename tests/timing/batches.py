@@ -14,7 +14,7 @@ from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.timing.batch import TimingBatch
-from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.launch_store import KeptLaunches
 from overlayccl_core.timing.partial import Evidence
 from overlayccl_core.timing.reporting import Progress
 from tests.on_ranks import here

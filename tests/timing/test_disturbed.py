@@ -13,7 +13,7 @@ import pytest
 from overlayccl_core.backends.measured import TimedProgram, TimingSettings
 from overlayccl_core.locks import machine_lock
 from overlayccl_core.timing import batch as timing
-from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.launch_store import KeptLaunches
 from tests.timing.batches import batch, jobs, kept_in
 
 

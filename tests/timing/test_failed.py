@@ -14,7 +14,7 @@ from overlayccl_core.backends.trials import Trial
 from overlayccl_core.gates.on_ranks import inputs_of
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.timing.batch import ValueCheck, time_candidates
-from overlayccl_core.timing.failed import JobStatus
+from overlayccl_core.timing.failed_jobs import JobStatus
 from tests.timing.batches import batch, between, broken_job, deployment, jobs, silent
 
 pytestmark = pytest.mark.ranks

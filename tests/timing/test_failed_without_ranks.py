@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.launching.failures import Failure, LaunchError
-from overlayccl_core.timing.failed import FailedJobs, without_failed
+from overlayccl_core.timing.failed_jobs import FailedJobs, without_failed
 from tests.timing.batches import silent
 
 

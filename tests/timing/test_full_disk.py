@@ -12,9 +12,9 @@ from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.gates.on_ranks import inputs_of
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.tables.plain import of_data, plain
-from overlayccl_core.timing import kept
+from overlayccl_core.timing import launch_store
 from overlayccl_core.timing.batch import time_candidates, time_programs
-from overlayccl_core.timing.failed import FailedJobs
+from overlayccl_core.timing.failed_jobs import FailedJobs
 from tests.timing.batches import batch, broken_job, deployment, jobs, silent
 from tests.timing.test_failed import ANY_VALUES, IN_CALL
 
@@ -71,15 +71,15 @@ def test_what_is_prepared_for_ranks_has_its_room_before_they_start(small_disk: P
 def test_a_launch_whose_table_finds_no_room_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = kept.write_text
+    write = launch_store.write_text
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(kept, "write_text", full)
+    monkeypatch.setattr(launch_store, "write_text", full)
     with pytest.raises(OSError, match="No space"):
         time_programs(batch(tmp_path / ".partial"), silent)
-    monkeypatch.setattr(kept, "write_text", write)
+    monkeypatch.setattr(launch_store, "write_text", write)
     said = list[str]()
     timed = time_programs(batch(tmp_path / ".partial"), said.append)
     assert {one.rounds for one in timed} == {4} and len(timed) == len(jobs())

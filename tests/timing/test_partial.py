@@ -14,8 +14,8 @@ from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.tables import records
 from overlayccl_core.timing.batch import ValueCheck, _Timer
-from overlayccl_core.timing.failed import FailedJobs
-from overlayccl_core.timing.kept import KeptLaunches
+from overlayccl_core.timing.failed_jobs import FailedJobs
+from overlayccl_core.timing.launch_store import KeptLaunches
 from overlayccl_core.timing.partial import KEY_DIGITS, Evidence, at_work, forget, settle
 from tests.timing.batches import batch, deployment, jobs, silent
 

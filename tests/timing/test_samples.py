@@ -7,7 +7,7 @@ import pytest
 
 from overlayccl_core.backends.measured import Job, TimedProgram
 from overlayccl_core.probes.probe import ProbeBuilder, Role
-from overlayccl_core.timing.kept import KeptLaunch
+from overlayccl_core.timing.launch_store import KeptLaunch
 from overlayccl_core.timing.samples import missing
 from tests.timing.batches import kept_in
 

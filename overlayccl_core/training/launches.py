@@ -1,7 +1,8 @@
 """Training launches: the arms of a model on real ranks, several launches, rows of the tables steps and stamps.
 
 Finished launches are kept (`timing/launch_store.py`) until the rule's tables are written, so an interrupted run
-resumes. A finalist failing (crash, hang, exception) also when alone is in no further launch. Only ranks import torch.
+resumes. A finalist failing (crash, hang, exception) also when alone is in no further launch. Only ranks import
+torch.
 """
 
 import hashlib

@@ -154,13 +154,8 @@ def sources(folder: str, name: str) -> tuple[str, ...]:
 
 
 def module_source(module: str) -> str:
-    """Return the text of a module by its dotted name: for printing elsewhere, without importing it here."""
-    first, _, below = module.partition(".")
-    file = _first(f"{below.replace('.', '/')}.py") if first == PACKAGE and below else None
-    if file is None:
-        raise ValueError(f"there is no module {module} in {PACKAGE} or in a folder that {VARIABLE} names")
-    _handed_out.add(file)
-    return file.read_text()
+    """Return the text of a module of ours by its dotted name: for printing elsewhere, without importing it here."""
+    return data(f"{module.removeprefix(f'{PACKAGE}.').replace('.', '/')}.py")
 
 
 def data(file: str) -> str:

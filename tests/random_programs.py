@@ -8,7 +8,7 @@ import numpy as np
 from overlayccl_core.program import language as lang
 from overlayccl_core.program import maps
 from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
-from overlayccl_core.program.groups import across_nodes, groups_of, within_nodes
+from overlayccl_core.program.groups import contiguous, groups_of, strided
 from overlayccl_core.program.kinds import Kind, Rejected
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import (
@@ -29,7 +29,7 @@ from tests.small_problems import exchange
 
 RANKS = 4
 LARGEST = 240
-GROUPS = (None, within_nodes(4, 2).members, across_nodes(4, 2).members, ((0, 3), (1, 2)))
+GROUPS = (None, contiguous(4, 2).members, strided(4, 2).members, ((0, 3), (1, 2)))
 
 
 def random_program(seed: int, *, equal: bool = True) -> Program:
@@ -54,7 +54,6 @@ def random_program(seed: int, *, equal: bool = True) -> Program:
         problem,
         outputs={port: PortSpec(shape=v.shape) for port, v in chosen.items()},
         segments=(problem.segments[0], Segment(name=("use",), needs=tuple(chosen), after=(("give",),))),
-        _giver={},
     )
     return Program(whole, [*events, *(Write(port, v.node) for port, v in chosen.items())])
 

@@ -18,7 +18,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size, resized
 from overlayccl_core.program import maps, nodes
-from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
+from overlayccl_core.program.groups import Groups, contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import COALESCED, COLLECTIVES, REDUCING, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
@@ -77,7 +77,7 @@ def subgroups(deployment: Deployment) -> dict[str, Groups]:
     """Return the groups below the world: within and across nodes; halves for one node, or one rank a node."""
     ranks, per_node = deployment.ranks, deployment.ranks_per_node
     if per_node not in (1, ranks):
-        return {"within-nodes": within_nodes(ranks, per_node), "across-nodes": across_nodes(ranks, per_node)}
+        return {"within-nodes": contiguous(ranks, per_node), "across-nodes": strided(ranks, per_node)}
     if ranks < 4 or ranks % 2:
         return {}
     return {"halves": groups_of([range(ranks // 2), range(ranks // 2, ranks)], ranks)}

@@ -13,14 +13,12 @@ and a gcd forgets them at once.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.program import maps
-from overlayccl_core.program.disjoint_sets import DisjointSets
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.map_algebra import ragged, split_sources
 from overlayccl_core.program.maps import Ints, Map
@@ -37,18 +35,6 @@ Ties = Sequence[tuple[Node, Node]]
 Ends = Mapping[Node, Ints]  # more cuts of a value: behind its valid elements
 Valid = Mapping[Port, Ints]  # valid leading atoms on each rank; a port not here is all valid
 Relation = tuple[Node, Ints, Ints, Ints]
-
-
-class Cuts(Protocol):
-    """The cuts of one value into `count` atoms."""
-
-    count: int
-
-    def index(self, positions: Ints) -> Ints:
-        """Return the atoms beginning at these positions."""
-
-    def start(self, atoms: Ints) -> Ints:
-        """Return the first element of each atom; for atom `count`, the size."""
 
 
 class Blocks:
@@ -84,6 +70,7 @@ class Intervals:
         return self.positions[atoms]
 
 
+Cuts = Blocks | Intervals  # of one value into `count` atoms
 _NOWHERE = np.zeros(0, np.int64)
 Cutter = Callable[[list[Node], Ties, Ends], dict[Node, Cuts]]
 
@@ -131,6 +118,25 @@ def _view_relations(x: Node) -> list[Relation]:
         pick = order[bounds[i] : bounds[i + 1]]
         relations.append((y, d[pick], s[pick] - (ends[i] - y.size), n[pick]))
     return relations
+
+
+class DisjointSets:
+    """Nodes, each in a set of its own until joined with others (union-find)."""
+
+    def __init__(self, members: Iterable[Node]) -> None:
+        self._parent = {x: x for x in members}
+
+    def root(self, x: Node) -> Node:
+        """The representative of the set of x."""
+        parent = self._parent
+        while parent[x] is not x:
+            parent[x] = parent[parent[x]]
+            x = parent[x]
+        return x
+
+    def join(self, x: Node, y: Node) -> None:
+        """Join the sets of x and y."""
+        self._parent[self.root(x)] = self.root(y)
 
 
 # ------------------------------------------------------------------------------------------------ blocks
@@ -238,16 +244,19 @@ def _carry(cuts: dict[Node, Ints], a: Node, b: Node, start: Ints, to: Ints, leng
 
 
 # ------------------------------------------------------------------------------ the same graph over atoms
-def lower_to_atoms(order: list[Node], cuts: dict[Node, Cuts]) -> dict[Node, Node]:
-    """Return, for each old node, the node of the same operation on atoms instead of elements."""
+def _resized(
+    order: Iterable[Node], size: Callable[[Node], int], layout: Callable[[Node], Map]
+) -> dict[Node, Node]:
+    """Return, for each old node, the same operation with inputs of other sizes and views by other maps."""
     new: dict[Node, Node] = {}
     for x in order:
+        operands = [new[y] for y in x.operands]
         if x.kind is Kind.INPUT:
-            new[x] = make_input(x.port, equal=x.attr.equal, size=cuts[x].count, dtype=x.dtype)
+            new[x] = make_input(x.port, equal=x.attr.equal, size=size(x), dtype=x.dtype)
         elif x.kind is Kind.VIEW:
-            new[x] = make_view([new[y] for y in x.operands], _renumbered(x, cuts), x.dtype)
+            new[x] = make_view(operands, layout(x), x.dtype)
         else:
-            new[x] = rebuild(x, [new[y] for y in x.operands])
+            new[x] = rebuild(x, operands)
     return new
 
 
@@ -266,16 +275,12 @@ def _renumbered(x: Node, cuts: dict[Node, Cuts]) -> Map:
 
 def widened(outputs: Outputs, lanes: int) -> Outputs:
     """Return the same graph with `lanes` elements in place of each: P (x) Id(lanes)."""
-    new: dict[Node, Node] = {}
-    for x in topological(outputs.values()):
-        if x.kind is Kind.INPUT:
-            new[x] = make_input(x.port, equal=x.attr.equal, size=x.size * lanes, dtype=x.dtype)
-        elif x.kind is Kind.VIEW:
-            sources = np.where(x.map.sources < 0, maps.ZERO, x.map.sources * lanes)
-            wide = Map(x.map.rows, x.size * lanes, x.map.keys * lanes, sources)
-            new[x] = make_view([new[y] for y in x.operands], wide, x.dtype)
-        else:
-            new[x] = rebuild(x, [new[y] for y in x.operands])
+
+    def wide(x: Node) -> Map:
+        sources = np.where(x.map.sources < 0, maps.ZERO, x.map.sources * lanes)
+        return Map(x.map.rows, x.size * lanes, x.map.keys * lanes, sources)
+
+    new = _resized(topological(outputs.values()), lambda x: x.size * lanes, wide)
     return {port: new[x] for port, x in outputs.items()}
 
 
@@ -341,7 +346,7 @@ class AtomPair:
         cuts = cutter(order, ties, self._ends())
         self.valid_inputs = {p: cuts[inputs[p]].index(n) for p, n in self.valid_inputs.items()}
         self.valid_outputs = {p: cuts[self.outputs[p]].index(n) for p, n in self.valid_outputs.items()}
-        new = lower_to_atoms(order, cuts)
+        new = _resized(order, lambda x: cuts[x].count, lambda x: _renumbered(x, cuts))
         self._levels.append([{p: cuts[x] for p, x in ports.items()} for ports in (inputs, self.outputs)])
         self.outputs = {p: new[x] for p, x in self.outputs.items()}
         self.wanted = {p: new[x] for p, x in self.wanted.items()}

@@ -19,7 +19,6 @@ from overlayccl_core.program.scopes import (
     Scope,
     Ways,
     items_of,
-    iterable,
     sequence,
     steps_of,
 )
@@ -70,6 +69,12 @@ def condition(node: ast.expr) -> Compiled:
     return _located(lambda scope: bool(value(scope)), node)
 
 
+def items(node: ast.expr) -> Compiled:
+    """A checked expression as something with items."""
+    value = expression(node)
+    return _located(lambda scope: sequence(value(scope)), node)
+
+
 def _located(run: Compiled, node: ast.expr | ast.stmt) -> Compiled:
     """Give errors below the line they came from, and turn Python's own into Rejected."""
 
@@ -102,14 +107,12 @@ def _attribute(base: Any, name: str) -> Any:
 
 
 def _comprehension(node: ast.ListComp | ast.GeneratorExp) -> Compiled:
-    levels = [
-        (expression(g.iter), target(g.target), [condition(i) for i in g.ifs], g.iter) for g in node.generators
-    ]
+    levels = [(items(g.iter), target(g.target), [condition(i) for i in g.ifs]) for g in node.generators]
     element, steps = expression(node.elt), 1 + steps_of(node)
 
     def collect(scope: Scope, level: int, made: list[Any]) -> None:
-        items, bind, tests, where = levels[level]
-        for item in iterable(items(scope), where):
+        below, bind, tests = levels[level]
+        for item in below(scope):
             scope.fuel.spend(steps)
             bind(scope, item)
             if all(test(scope) for test in tests):

@@ -37,11 +37,6 @@ class Groups:
         )
         self.digest = hashlib.blake2b(repr(members).encode(), digest_size=12).digest()
 
-    def member(self, place: int) -> Ints:
-        """int[N]: for each rank, the member of its group at `place`."""
-        members: Ints = self.array[self.group, place]
-        return members
-
     @property
     def is_world(self) -> bool:
         """True if one group holds all ranks in order."""
@@ -73,23 +68,13 @@ def world(ranks: int) -> Groups:
     return _interned((tuple(range(ranks)),), ranks)
 
 
+@lru_cache(maxsize=64)
 def contiguous(ranks: int, size: int) -> Groups:
-    """Groups of `size` consecutive ranks."""
+    """Groups of `size` consecutive ranks: with the ranks of a node, a group within each node."""
     return groups_of([range(k, k + size) for k in range(0, ranks, size)], ranks)
 
 
+@lru_cache(maxsize=64)
 def strided(ranks: int, stride: int) -> Groups:
-    """Groups of every stride-th rank."""
+    """Groups of every stride-th rank: with the ranks of a node, groups across nodes."""
     return groups_of([range(k, ranks, stride) for k in range(stride)], ranks)
-
-
-@lru_cache(maxsize=64)
-def within_nodes(ranks: int, ranks_per_node: int) -> Groups:
-    """A group for the ranks of each node."""
-    return contiguous(ranks, ranks_per_node)
-
-
-@lru_cache(maxsize=64)
-def across_nodes(ranks: int, ranks_per_node: int) -> Groups:
-    """Groups of the ranks at the same place in their nodes."""
-    return strided(ranks, ranks_per_node)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from overlayccl_core.program import language
-from overlayccl_core.program.expressions import binary, condition, expression, target
+from overlayccl_core.program.expressions import binary, condition, expression, items, target
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.recorder import IO
 from overlayccl_core.program.scopes import (
@@ -25,7 +25,6 @@ from overlayccl_core.program.scopes import (
     Return,
     Scope,
     Ways,
-    iterable,
     steps_of,
 )
 from overlayccl_core.program.source_check import WAYS_MODULE
@@ -157,11 +156,11 @@ def _assign(node: ast.Assign) -> Compiled:
 
 
 def _for(node: ast.For) -> Compiled:
-    items, bind, body = expression(node.iter), target(node.target), _block(node.body)
+    below, bind, body = items(node.iter), target(node.target), _block(node.body)
     steps = 1 + steps_of(*node.body)
 
     def run(scope: Scope) -> None:
-        for item in iterable(items(scope), node.iter):
+        for item in below(scope):
             scope.fuel.spend(steps)
             bind(scope, item)
             body(scope)

@@ -96,6 +96,14 @@ def cut_at_multiples(start: Ints, length: Ints, block: int) -> tuple[Ints, Ints,
     return piece, low, high - low
 
 
+def _in_blocks(m: Map, size: int) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """(row, block, place in the block, source, length) of m's live runs, cut at blocks of `size`."""
+    live = m.sources >= 0
+    piece, low, length = cut_at_multiples(m.keys[live], m.lengths[live], size)
+    source = m.sources[live][piece] + low - m.keys[live][piece]
+    return low // m.size, low % m.size // size, low % size, source, length
+
+
 Folded = tuple[Literal["equal", "disjoint"], Map] | None
 
 
@@ -107,13 +115,9 @@ def fold(m: Map, count: int) -> Folded:
         None.
     """
     size = m.size // count
-    live = m.sources >= 0
-    key, source, length = m.keys[live], m.sources[live], m.lengths[live]
-    if len(key) == 0:
+    if (m.sources < 0).all():
         return "disjoint", Map(1, size, [0], [ZERO])
-    piece, low, length = cut_at_multiples(key, length, size)
-    source = source[piece] + low - key[piece]
-    row, block, low = low // m.size, low % m.size // size, low % size
+    row, block, low, source, length = _in_blocks(m, size)
     place = row * size + low
     order = np.argsort(place, kind="stable")
     if (place[order][1:] >= (place + length)[order][:-1]).all():
@@ -134,12 +138,10 @@ def narrowed(m: Map, count: int) -> tuple[Map, int, Map] | None:
         everything is to be added or it would be too ragged. The last map reads [the sum of the first, m's
         operands].
     """
-    size, live = m.size // count, m.sources >= 0
-    if live.all():
+    size = m.size // count
+    if (m.sources >= 0).all():
         return None
-    piece, low, length = cut_at_multiples(m.keys[live], m.lengths[live], size)
-    source = m.sources[live][piece] + low - m.keys[live][piece]
-    row, block, low = low // m.size, low % m.size // size, low % size
+    row, block, low, source, length = _in_blocks(m, size)
     cuts = np.unique(np.concatenate([[0, size], low, low + length]))
     first = np.searchsorted(cuts, low)
     stretches = np.searchsorted(cuts, low + length) - first

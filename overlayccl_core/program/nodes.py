@@ -91,16 +91,36 @@ def _label_key(label: Label) -> tuple[str, str, str]:
 class Node:
     """One value on all ranks. Made by the constructors below only; equal nodes are identical objects.
 
-    `depth` counts the collectives on the longest path from an input. `facts` holds memoised analyses.
+    `key`: the attribute's bytes in the digest. `depth` counts the collectives on the longest path from an input.
+    `facts` holds memoised analyses.
     """
 
-    __slots__ = ("__weakref__", "attr", "depth", "digest", "dtype", "facts", "kind", "operands", "size")
+    __slots__ = (
+        "__weakref__",
+        "attr",
+        "depth",
+        "digest",
+        "dtype",
+        "facts",
+        "key",
+        "kind",
+        "operands",
+        "size",
+    )
 
     def __init__(
-        self, kind: Kind, operands: tuple["Node", ...], attr: Any, size: int, dtype: DType, digest: bytes
+        self,
+        kind: Kind,
+        operands: tuple["Node", ...],
+        key: bytes,
+        attr: Any,
+        size: int,
+        dtype: DType,
+        digest: bytes,
     ) -> None:
         self.kind = kind
         self.operands = operands
+        self.key = key
         self.attr = attr
         self.size = size
         self.dtype = dtype
@@ -175,7 +195,7 @@ def _intern(kind: Kind, operands: Sequence[Node], key: bytes, attr: Any, size: i
     digest = hashlib.blake2b(b"".join([head, *(x.digest for x in operands), key]), digest_size=16).digest()
     node = _interned.get(digest)
     if node is None:
-        node = _interned[digest] = Node(kind, tuple(operands), attr, size, dtype, digest)
+        node = _interned[digest] = Node(kind, tuple(operands), key, attr, size, dtype, digest)
     return node
 
 
@@ -313,14 +333,7 @@ def rebuild(node: Node, operands: Sequence[Node]) -> Node:
 
 def verbatim(node: Node, operands: Sequence[Node]) -> Node:
     """The same operation on other operands of the same sizes, as it stands: lowered nodes need no normal form."""
-    key = (
-        node.attr.key
-        if node.is_collective or node.kind is Kind.ROWWISE
-        else node.map.digest
-        if node.kind is Kind.VIEW
-        else str(node.attr).encode()
-    )
-    return _intern(node.kind, operands, key, node.attr, node.size, node.dtype)
+    return _intern(node.kind, operands, node.key, node.attr, node.size, node.dtype)
 
 
 def relabel(node: Node, operand: Node, label: Label) -> Node:

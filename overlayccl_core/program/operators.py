@@ -62,7 +62,6 @@ UNARY: dict[type[ast.unaryop], Operator] = {  # of 0 and the operand
     ast.USub: Operator("-", operator.sub),
     ast.Invert: Operator("~", lambda zero, a: -1 - a),
 }
-SYMBOLS = ", ".join(o.symbol for o in BINARY.values())
 
 _FOR_VALUES = {
     "+": "add(x, y) adds values",

@@ -67,8 +67,13 @@ def _members_elsewhere(groups: Groups, ranks_per_node: int) -> NDArray[np.int64]
 def crosses_nodes(node: Node, ranks_per_node: int) -> bool:
     """True if some message of a collective leaves its node."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
-        return _leaves_a_node(node.sources, ranks_per_node)
+        return _leaving(node.sources, ranks_per_node) > 0
     return groups_cross_nodes(node.groups, ranks_per_node)
+
+
+def groups_cross_nodes(groups: Groups, ranks_per_node: int) -> bool:
+    """True if some group has members on two nodes."""
+    return bool(_members_elsewhere(groups, ranks_per_node).any())
 
 
 @lru_cache(maxsize=1024)
@@ -76,18 +81,3 @@ def _moves(sources: tuple[int, ...]) -> bool:
     """True if some rank receives from another."""
     source = np.array(sources)
     return bool(((source >= 0) & (source != np.arange(source.size))).any())
-
-
-@lru_cache(maxsize=1024)
-def _leaves_a_node(sources: tuple[int, ...], ranks_per_node: int) -> bool:
-    """True if some rank receives from another node."""
-    source = np.array(sources)
-    here = np.arange(source.size) // ranks_per_node
-    return bool(((source >= 0) & (source // ranks_per_node != here)).any())
-
-
-@lru_cache(maxsize=1024)
-def groups_cross_nodes(groups: Groups, ranks_per_node: int) -> bool:
-    """True if some group has members on two nodes."""
-    nodes = groups.array // ranks_per_node
-    return bool(np.any(nodes != nodes[:, :1]))

@@ -142,7 +142,7 @@ class Problem:
     linear: bool = True  # only linear operations may solve it, so the modular proof is complete
     nonlinear: Nonlinear | None = field(default=None, repr=False, compare=False)
     arguments: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    _giver: dict[Port, Segment] = field(default_factory=dict, repr=False, compare=False)
+    _giver: dict[Port, Segment] = field(default_factory=dict, init=False, repr=False, compare=False)
     _nodes: dict[Port, Node] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Runtime of the strategy language's interpreter: fuel, scopes, functions, the few builtins."""
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,14 +193,6 @@ def sequence(value: Any) -> Any:
     if isinstance(value, Value):
         raise Rejected("a value has no items: slice_axis, index_select and split take it apart")
     raise Rejected(f"{kind_of(value)} has no items: a list, tuple or range has")
-
-
-def iterable(value: Any, node: ast.expr) -> Iterable[Any]:
-    """The value, if it has items; else Rejected with the line."""
-    try:
-        return sequence(value)  # type: ignore[no-any-return]
-    except Rejected as error:
-        raise error.at(node.lineno) from None
 
 
 def items_of(scope: Scope, value: Any) -> list[Any]:

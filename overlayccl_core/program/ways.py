@@ -48,13 +48,13 @@ def all_ways() -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A way offered by a pair, in a library or in another file of ways."""
+    """A way of a file, or one offered by a pair, in a library or in another file of ways."""
 
     name: str  # its name there
     doc: str
     file: str
     way: str  # its name in its own file
-    template: str
+    template: str  # the function of the pair; empty for a way in its own file
     derived: bool
 
 
@@ -165,16 +165,7 @@ def _pairs(tree: ast.Module, statement: ast.Assign) -> Iterator[tuple[str, str]]
                 ).at(statement.lineno)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Public:
-    """A way of a file."""
-
-    name: str
-    doc: str
-    derived: bool
-
-
-def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[_Public]:
+def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[Way]:
     """The ways of a file; your own replace the package's of the same name."""
     below = (*files, file)
     if file in files:
@@ -185,10 +176,19 @@ def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[_Public]:
 _checked = lru_cache(maxsize=64)(check_tree)  # its trees must not be changed
 
 
-def _of_text(text: str, ways: WaysOf, files: tuple[str, ...]) -> Iterator[_Public]:
+def _of_text(text: str, ways: WaysOf, files: tuple[str, ...]) -> Iterator[Way]:
     tree = _checked(text)
     own = (s for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
-    yield from (_Public(name=s.name, doc=ast.get_docstring(s) or "", derived=False) for s in own)
+    yield from (
+        Way(
+            name=s.name,
+            doc=ast.get_docstring(s) or "",
+            file=files[-1],
+            way=s.name,
+            template="",
+            derived=False,
+        )
+        for s in own
+    )
     for statement in [s for s in tree.body if isinstance(s, ast.Assign) and offers(s)]:
-        for way in offered(tree, statement, ways, files):
-            yield _Public(name=way.name, doc=way.doc, derived=True)
+        yield from offered(tree, statement, ways, files)

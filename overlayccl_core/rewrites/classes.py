@@ -8,7 +8,7 @@ Groups are `world`, `node` (the ranks of each node), `across` (the ranks with th
 from collections.abc import Collection
 
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.groups import Groups, across_nodes, within_nodes
+from overlayccl_core.program.groups import Groups, contiguous, strided
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
@@ -43,4 +43,4 @@ def tiers(case: Case) -> tuple[Groups, Groups] | None:
     """Return (the ranks of each node, the ranks with the same place in their nodes); None if there is one tier."""
     if not 1 < case.ranks_per_node < case.ranks:
         return None
-    return within_nodes(case.ranks, case.ranks_per_node), across_nodes(case.ranks, case.ranks_per_node)
+    return contiguous(case.ranks, case.ranks_per_node), strided(case.ranks, case.ranks_per_node)

@@ -18,7 +18,7 @@ from overlayccl_core.deployments.capabilities import CALL_COLUMNS, shape_text
 from overlayccl_core.launching.launch import no_watch
 from overlayccl_core.measuring import statistics
 from overlayccl_core.program.calls import COALESCED_SUFFIX
-from overlayccl_core.program.groups import across_nodes, contiguous, world
+from overlayccl_core.program.groups import contiguous, strided, world
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec
@@ -263,7 +263,7 @@ class Selftest:
         ranks = self.deployment.ranks
         if near.ranks == far.ranks:
             return self._check(TIERS_CHECK, PrimitiveResult(NOT_APPLICABLE, f"one tier: {near.name}"))
-        across = across_nodes(ranks, near.ranks)
+        across = strided(ranks, near.ranks)
         parts = (g for g in range(2, across.size + 1) if near.ranks % g == 0)
         part = max(parts, default=near.ranks)
         sample = {near.name: contiguous(ranks, part), far.name: across}

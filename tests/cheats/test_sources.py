@@ -40,7 +40,6 @@ def handover() -> Problem:
         problem,
         inputs={p: replace(s, valid=(8, 8, 0, 0)) for p, s in problem.inputs.items()},
         outputs={p: replace(s, valid=(0, 0, 8, 8)) for p, s in problem.outputs.items()},
-        _giver={},
     )
 
 

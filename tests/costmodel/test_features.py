@@ -9,7 +9,7 @@ from overlayccl_core.costmodel.features import CACHED_BYTES, Increment, Term, fe
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import ProbeBuilder, Role, resized
 from overlayccl_core.program import maps, nodes
-from overlayccl_core.program.groups import groups_of, within_nodes
+from overlayccl_core.program.groups import contiguous, groups_of
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.program import Program
@@ -107,10 +107,10 @@ def test_increments_count_the_second_and_up_to_the_eighth_of_a_run() -> None:
 def test_collectives_are_told_apart_by_group_size_and_by_whether_they_leave_the_node() -> None:
     probe = ProbeBuilder(4, 2)
     inputs = [probe.read(8) for _ in range(4)]
-    probe.write(probe.issue(Kind.ALL_REDUCE, inputs[0], within_nodes(4, 2)))
+    probe.write(probe.issue(Kind.ALL_REDUCE, inputs[0], contiguous(4, 2)))
     probe.write(probe.issue(Kind.ALL_REDUCE, inputs[1], groups_of([(0, 2), (1, 3)], 4)))
     probe.write(probe.issue(Kind.ALL_REDUCE, inputs[2]))
-    probe.write(probe.issue(Kind.COLLECTIVE_PERMUTE, inputs[3], within_nodes(4, 2)))
+    probe.write(probe.issue(Kind.COLLECTIVE_PERMUTE, inputs[3], contiguous(4, 2)))
     amounts = counted(done(probe))
     assert [amounts[f"all_reduce.{reach}.alone.count"] for reach in ("node2", "network2", "network4")] == [
         1,

@@ -200,7 +200,7 @@ def test_a_way_of_another_case_or_problem_or_without_a_backward_is_refused() -> 
     rows = catalog.case("alltoallv", {"counts": [[1, 2], [3, 4]], "width": 3}, ranks=2, ranks_per_node=2)
     mine = entry(rows, "gather_slice")
     other = {
-        d: replace(p, program=Program(replace(p.program.problem, arguments={}, _giver={}), p.program.events))
+        d: replace(p, program=Program(replace(p.program.problem, arguments={}), p.program.events))
         for d, p in mine.ways[CHOSEN].items()
     }
     with pytest.raises(ValueError, match="not that of the plain calls"):

@@ -72,7 +72,7 @@ def test_alike_but_for_where_it_is_valid_is_not_alike() -> None:
     problem = exchange(4, {"a": (4,), "b": (4,)}, {"u": (4,), "v": (4,)})
     outputs = dict(problem.outputs)
     outputs[("v",)] = replace(outputs[("v",)], valid=(4, 4, 0, 0))
-    problem = replace(problem, outputs=outputs, _giver={})
+    problem = replace(problem, outputs=outputs)
     program = traced('io.write("u", io.read("a"))\nio.write("v", io.read("b"))', problem)
     assert prove(program, program)["components"] == 2
 
@@ -112,7 +112,6 @@ def test_outputs_are_compared_where_they_are_valid_only() -> None:
     some = replace(
         problem,
         outputs={p: replace(s, valid=(32, 32, 0, 0)) for p, s in problem.outputs.items()},
-        _giver={},
     )
     body = 'io.write("y", all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]]))'
     other = 'x = io.read("x")\nio.write("y", add(slice_axis(x, 0, 0, 32), slice_axis(x, 0, 0, 32)))'
@@ -131,7 +130,6 @@ def _valid(x: tuple[int, ...] | None, y: tuple[int, ...] | None) -> Problem:
         problem,
         inputs={p: replace(s, valid=x) for p, s in problem.inputs.items()},
         outputs={p: replace(s, valid=y) for p, s in problem.outputs.items()},
-        _giver={},
     )
 
 

@@ -84,7 +84,6 @@ def test_inputs_are_nan_behind_what_is_valid_and_outputs_are_not_looked_at_there
         problem,
         inputs={p: replace(s, valid=valid) for p, s in problem.inputs.items()},
         outputs={p: replace(s, valid=(63, 64, 5, 0)) for p, s in problem.outputs.items()},
-        _giver={},
     )
     program = trace_source(strategy(f'io.write("y", {NEXT})', "collective_permute"), "tried", passed_on)
     inputs = inputs_of(passed_on, 3)
@@ -107,7 +106,7 @@ def test_what_is_replicated_has_the_same_bits_where_it_is_valid() -> None:
 
     whole = exchange(4, {"x": (64,)}, {"y": (64,)}, equal=("y",))
     outputs = {p: replace(s, valid=(3, 64, 0, 64)) for p, s in whole.outputs.items()}
-    replicated = replace(whole, outputs=outputs, _giver={})
+    replicated = replace(whole, outputs=outputs)
     program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", replicated)
     assert judged(program, nudged(0, 3)) == judged(program, nudged(2, 0)) == ""
     assert re.search(r"ranks 1 and 0, .* 2\b", judged(program, nudged(0, 2)))

@@ -52,7 +52,7 @@ def problem(ranks: int = 4, *, replicated: bool = True, valid: tuple[int, ...] |
     shape = (WIDTH * ranks,)
     whole = exchange(ranks, {"x": shape}, {"y": shape}, equal=("y",) if replicated else ())
     outputs = {port: replace(spec, valid=valid) for port, spec in whole.outputs.items()}
-    return replace(whole, outputs=outputs, _giver={})
+    return replace(whole, outputs=outputs)
 
 
 def judged(body: str, of: Problem) -> tuple[Program, Verdict]:
@@ -294,7 +294,7 @@ def _replicated(seed: int) -> Program:
     outputs = {
         port: replace(spec, placement=Placement.REPLICATE) for port, spec in program.problem.outputs.items()
     }
-    return Program(replace(program.problem, outputs=outputs, _giver={}), program.events)
+    return Program(replace(program.problem, outputs=outputs), program.events)
 
 
 @pytest.mark.parametrize("chunk", range(4))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from overlayccl_core.program.groups import across_nodes, groups_of, within_nodes, world
+from overlayccl_core.program.groups import contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import Rejected
 
 
@@ -12,16 +12,15 @@ def test_equal_partitions_are_one_object() -> None:
     assert groups_of([[0, 2], [1, 3]], 4) is not groups_of([(2, 0), (1, 3)], 4)
 
 
-def test_place_group_and_member_of_each_rank() -> None:
+def test_place_and_group_of_each_rank() -> None:
     groups = groups_of([[2, 0], [1, 3]], 4)
     assert groups.place.tolist() == [1, 0, 0, 1]
     assert groups.group.tolist() == [0, 1, 0, 1]
-    assert groups.member(0).tolist() == [2, 1, 2, 1]
 
 
 def test_the_two_tiers_of_a_cluster() -> None:
-    assert within_nodes(6, 3).members == ((0, 1, 2), (3, 4, 5))
-    assert across_nodes(6, 3).members == ((0, 3), (1, 4), (2, 5))
+    assert contiguous(6, 3).members == ((0, 1, 2), (3, 4, 5))
+    assert strided(6, 3).members == ((0, 3), (1, 4), (2, 5))
 
 
 @pytest.mark.parametrize("members", [[[0, 1]], [[0, 1], [2]], [[0, 1], [1, 2]], [[0, 1], [2, 4]], []])

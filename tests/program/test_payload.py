@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from overlayccl_core.program import nodes
-from overlayccl_core.program.groups import across_nodes, within_nodes, world
+from overlayccl_core.program.groups import contiguous, strided, world
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.nodes import NO_LABEL, Node
 from overlayccl_core.program.payload import crosses_nodes, node_bytes
@@ -25,11 +25,11 @@ def shifted(shift: int, ranks: int = 6) -> Node:
         (nodes.make_permute(X, [1, 0, -1, -1, -1, 3], NO_LABEL), 0),  # none leaves
         (nodes.make_permute(X, [3, 4, -1, -1, -1, -1], NO_LABEL), 2 * 96),  # of the second node
         (nodes.make_collective(Kind.ALL_TO_ALL, X, world(6), NO_LABEL), 3 * 3 * 16),  # 3 ranks to 3 others
-        (nodes.make_collective(Kind.ALL_TO_ALL, X, within_nodes(6, 3), NO_LABEL), 0),
-        (nodes.make_collective(Kind.ALL_TO_ALL, X, across_nodes(6, 3), NO_LABEL), 3 * 48),
+        (nodes.make_collective(Kind.ALL_TO_ALL, X, contiguous(6, 3), NO_LABEL), 0),
+        (nodes.make_collective(Kind.ALL_TO_ALL, X, strided(6, 3), NO_LABEL), 3 * 48),
         (nodes.make_collective(Kind.ALL_REDUCE, X, world(6), NO_LABEL), 3 * 2 * 5 / 6 * 96),
-        (nodes.make_collective(Kind.ALL_REDUCE, X, across_nodes(6, 3), NO_LABEL), 3 * 96),
-        (nodes.make_collective(Kind.ALL_REDUCE, X, within_nodes(6, 3), NO_LABEL), 0),
+        (nodes.make_collective(Kind.ALL_REDUCE, X, strided(6, 3), NO_LABEL), 3 * 96),
+        (nodes.make_collective(Kind.ALL_REDUCE, X, contiguous(6, 3), NO_LABEL), 0),
     ],
 )
 def test_bytes_that_leave_the_busiest_of_two_nodes_of_three_ranks(node: Node, leaving: float) -> None:

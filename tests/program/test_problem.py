@@ -23,15 +23,15 @@ def test_every_rank_has_a_count() -> None:
     problem = exchange(4, {"x": (6,)}, {"y": (6,)})
     inputs = {p: replace(s, valid=(6, 0, 1)) for p, s in problem.inputs.items()}
     with pytest.raises(ValueError, match=r"count .*the 4 .*got 3"):
-        replace(problem, inputs=inputs, _giver={})
+        replace(problem, inputs=inputs)
 
 
 def test_arguments_have_as_many_integers_of_every_rank() -> None:
     problem = exchange(2, {"x": (4,)}, {"y": (4,)})
-    assert replace(problem, arguments={"counts": ((1, 2), (3, 0))}, _giver={}).arguments["counts"][1] == (
+    assert replace(problem, arguments={"counts": ((1, 2), (3, 0))}).arguments["counts"][1] == (
         3,
         0,
     )
     for rows in (((1, 2),), ((1, 2), (3,))):
         with pytest.raises(ValueError, match=r"counts .*of the 2 ranks"):
-            replace(problem, arguments={"counts": rows}, _giver={})
+            replace(problem, arguments={"counts": rows})

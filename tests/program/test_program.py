@@ -37,7 +37,7 @@ def test_events_that_are_no_program(events: list, message: str) -> None:
 
 
 def test_digests_tell_programs_of_different_cases_apart() -> None:
-    other = replace(PROBLEM, case=replace(PROBLEM.case, name="other"), _giver={})
+    other = replace(PROBLEM, case=replace(PROBLEM.case, name="other"))
     assert Program(PROBLEM, [READ, WRITE]).digest != Program(other, [READ, WRITE]).digest
     doubled = Write(("y",), make_scale(A, 2))
     assert Program(PROBLEM, [READ, doubled]).value_digest != Program(PROBLEM, [READ, WRITE]).value_digest
@@ -50,9 +50,9 @@ def test_a_problem_refuses_segments_of_unknown_ports() -> None:
         (Segment(name=("s",), after=(("q",),)), "comes after unknown"),
     ]:
         with pytest.raises(ValueError, match=message):
-            replace(PROBLEM, segments=(segment,), _giver={})
+            replace(PROBLEM, segments=(segment,))
     with pytest.raises(ValueError, match="names must differ"):
-        replace(PROBLEM, segments=(Segment(name=("s",)), Segment(name=("s",))), _giver={})
+        replace(PROBLEM, segments=(Segment(name=("s",)), Segment(name=("s",))))
     with pytest.raises(ValueError, match="at least one axis"):
         PortSpec(shape=())
 

@@ -63,7 +63,7 @@ def placed(
         }
         for name, (ours, theirs) in ends.items()
     }
-    return replace(problem, **changes, _giver={})
+    return replace(problem, **changes)
 
 
 SUM = ('io.write("y", all_reduce(io.read("x")))', "all_reduce")

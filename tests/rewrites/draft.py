@@ -4,7 +4,7 @@ from fractions import Fraction
 from random import Random
 
 from overlayccl_core.program import maps
-from overlayccl_core.program.groups import Groups, across_nodes, groups_of, within_nodes, world
+from overlayccl_core.program.groups import Groups, contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import FLOATS, Kind, Label, Reduction
 from overlayccl_core.program.nodes import (
     Node,
@@ -65,7 +65,7 @@ class Draft:
             case 0 | 1 | 2 | 3:
                 return world(n)
             case 4 | 5 if r < n:
-                return self.random.choice((within_nodes, across_nodes))(n, r)
+                return self.random.choice((contiguous, strided))(n, r)
             case 6:
                 return groups_of([order], n)
             case 7 if self.chance(0.3):

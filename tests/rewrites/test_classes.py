@@ -3,7 +3,7 @@
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.program.groups import across_nodes, groups_of, within_nodes, world
+from overlayccl_core.program.groups import contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
 from overlayccl_core.rewrites.classes import group_name, site_classes, tiers
 from overlayccl_core.rewrites.recipe import Recipe, replay
@@ -40,11 +40,11 @@ def test_kinds_that_are_not_asked_for_are_left_out() -> None:
 
 def test_names_of_groups() -> None:
     two_tiers = case("grad_ar", ranks=6, ranks_per_node=3)
-    assert tiers(two_tiers) == (within_nodes(6, 3), across_nodes(6, 3))
+    assert tiers(two_tiers) == (contiguous(6, 3), strided(6, 3))
     assert group_name(two_tiers, world(6)) == "world"
-    assert group_name(two_tiers, within_nodes(6, 3)) == "node"
-    assert group_name(two_tiers, across_nodes(6, 3)) == "across"
-    assert group_name(two_tiers, within_nodes(6, 2)) == "other"
+    assert group_name(two_tiers, contiguous(6, 3)) == "node"
+    assert group_name(two_tiers, strided(6, 3)) == "across"
+    assert group_name(two_tiers, contiguous(6, 2)) == "other"
     assert group_name(two_tiers, groups_of([[1, 0, 2, 3, 4, 5]], 6)) == "other"
 
 
@@ -52,5 +52,5 @@ def test_names_of_groups() -> None:
 def test_one_tier_has_no_nodes(ranks_per_node: int) -> None:
     one_tier = case("grad_ar", ranks_per_node=ranks_per_node)
     assert tiers(one_tier) is None
-    assert group_name(one_tier, within_nodes(4, 2)) == "other"
+    assert group_name(one_tier, contiguous(4, 2)) == "other"
     assert group_name(one_tier, world(4)) == "world"

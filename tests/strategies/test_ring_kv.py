@@ -76,7 +76,6 @@ def test_a_step_that_gives_the_values_after_attention_has_read_the_keys_is_refus
             Segment(name=("values",), needs=(("full", 0),), gives=(("shard", 1),)),
             Segment(name=("attention",), needs=(("full", 1),)),
         ),
-        _giver={},
     )
     source = catalog.library_source("ring_kv")
     refused = legality.check(trace_source(source, "joined", in_turn))

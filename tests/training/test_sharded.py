@@ -181,7 +181,6 @@ def test_a_replicated_cotangent_would_give_other_gradients() -> None:
     wrong = replace(
         forward,
         outputs={p: replace(s, cotangent=Placement.REPLICATE) for p, s in forward.outputs.items()},
-        _giver={},
     )
     gathered = trace_source(catalog.library_source("fsdp_prefetch"), "prefetched", wrong)
     of["scatter"] = transpose(gathered, backward_problem(wrong))

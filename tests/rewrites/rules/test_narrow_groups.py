@@ -2,7 +2,7 @@
 
 import pytest
 
-from overlayccl_core.program.groups import across_nodes, within_nodes
+from overlayccl_core.program.groups import contiguous, strided
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.program import Program
 from tests.rewrites.rules.tried import kinds, refusal, rewritten, traced
@@ -18,10 +18,10 @@ def reading(starts: list[int], length: int = 12, ranks: int = 4, groups: object 
 @pytest.mark.parametrize(
     ("starts", "length", "expected"),
     [
-        ([12, 0, 36, 24], 12, within_nodes(4, 2)),
-        ([0, 0, 24, 24], 24, within_nodes(4, 2)),
-        ([24, 36, 0, 12], 12, across_nodes(4, 2)),
-        ([12, 12, 24, 24], 12, within_nodes(4, 2)),  # one way only
+        ([12, 0, 36, 24], 12, contiguous(4, 2)),
+        ([0, 0, 24, 24], 24, contiguous(4, 2)),
+        ([24, 36, 0, 12], 12, strided(4, 2)),
+        ([12, 12, 24, 24], 12, contiguous(4, 2)),  # one way only
     ],
 )
 def test_the_groups_are_the_components(starts: list[int], length: int, expected: object) -> None:
@@ -32,7 +32,7 @@ def test_the_groups_are_the_components(starts: list[int], length: int, expected:
 
 def test_a_chain_of_readers_is_one_component() -> None:
     starts = [12, 24, 24, 48, 60, 60]  # 0 <- 1 <- 2 and 3 <- 4 <- 5
-    assert rewritten(RULE, reading(starts, ranks=6)).collectives[0].groups is within_nodes(6, 3)
+    assert rewritten(RULE, reading(starts, ranks=6)).collectives[0].groups is contiguous(6, 3)
 
 
 def test_members_keep_the_order_of_the_group() -> None:

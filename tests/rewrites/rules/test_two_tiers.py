@@ -3,7 +3,7 @@
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.program.groups import across_nodes, within_nodes
+from overlayccl_core.program.groups import contiguous, strided
 from overlayccl_core.program.kinds import Kind, Reduction
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rule import rule
@@ -30,7 +30,7 @@ def test_of_two_nodes_of_three(
     program = traced(f'io.write("y", {expression})', size, ranks=6, ranks_per_node=3)
     new = rewritten(RULE, program, knob)
     assert (kinds(new), payloads(new)) == (expected, moved)
-    node, across = within_nodes(6, 3), across_nodes(6, 3)
+    node, across = contiguous(6, 3), strided(6, 3)
     groups = [x.groups for x in new.collectives]
     assert groups == (
         [across, node] if knob == "" and expected[0] is AG else [node, across, node][: len(groups)]

@@ -27,38 +27,20 @@ def masks_by_multiplication(io, p):
 def shares_a_buffer_unmasked(io, p):
     """The gradient of a microbatch travels with the activation of the next one, in one exchange, as if
     each were zero where the other is valid. Stopped as WRONG_VALUE by INVALID_INPUTS."""
-    both = _onward(p) + _back(p)
-    io.write("b", 0, collective_permute(io.read("a", 0), both))
-    for m in range(1, p.microbatches):
-        theirs = collective_permute(add(io.read("a", m), io.read("ga", m - 1)), both)
-        io.write("b", m, theirs)
-        io.write("gb", m - 1, theirs)
-    last = p.microbatches - 1
-    io.write("gb", last, collective_permute(io.read("ga", last), both))
+    _shares(io, p, add)
 
 
 def shares_a_buffer(io, p):
     """Honest: the same, each half of the ranks with what it has."""
-    both = _onward(p) + _back(p)
-    first = [r < p.world_size // 2 for r in range(p.world_size)]
-    io.write("b", 0, collective_permute(io.read("a", 0), both))
-    for m in range(1, p.microbatches):
-        mine = add(select(io.read("a", m), first), select(io.read("ga", m - 1), [not f for f in first]))
-        theirs = collective_permute(mine, both)
-        io.write("b", m, theirs)
-        io.write("gb", m - 1, theirs)
-    last = p.microbatches - 1
-    io.write("gb", last, collective_permute(io.read("ga", last), both))
+    _shares(io, p, lambda a, ga: _each_half(p, a, ga))
 
 
 def answers_before_it_is_asked(io, p):
     """The gradient of a microbatch travels with its own activation, which the second stage needs first.
     Stopped as ORDER by ORDER."""
     both = _onward(p) + _back(p)
-    first = [r < p.world_size // 2 for r in range(p.world_size)]
     for m in range(p.microbatches):
-        mine = add(select(io.read("a", m), first), select(io.read("ga", m), [not f for f in first]))
-        theirs = collective_permute(mine, both)
+        theirs = collective_permute(_each_half(p, io.read("a", m), io.read("ga", m)), both)
         io.write("b", m, theirs)
         io.write("gb", m, theirs)
 
@@ -72,6 +54,22 @@ def hands_back_what_it_had_before(io, p):
         mine = collective_permute(io.read("ga", m), _back(p))
         io.write("gb", m, mine if before is None else before)
         before = mine
+
+
+def _shares(io, p, joined):
+    both = _onward(p) + _back(p)
+    io.write("b", 0, collective_permute(io.read("a", 0), both))
+    for m in range(1, p.microbatches):
+        theirs = collective_permute(joined(io.read("a", m), io.read("ga", m - 1)), both)
+        io.write("b", m, theirs)
+        io.write("gb", m - 1, theirs)
+    last = p.microbatches - 1
+    io.write("gb", last, collective_permute(io.read("ga", last), both))
+
+
+def _each_half(p, a, ga):
+    first = [r < p.world_size // 2 for r in range(p.world_size)]
+    return add(select(a, first), select(ga, [not f for f in first]))
 
 
 def _onward(p):

@@ -5,9 +5,7 @@ from overlayccl_core.program.language import all_reduce, collective_permute, con
 
 def reference(io, p):
     """x turned by one place, then handed to the next rank, then summed."""
-    x = io.read("x")
-    turned = concat([slice_axis(x, 0, p.width - 1, 1), slice_axis(x, 0, 0, p.width - 1)])
-    passed = collective_permute(turned, [(r, (r + 1) % p.ranks) for r in range(p.ranks)])
+    passed = collective_permute(_turned(io, p), [(r, (r + 1) % p.ranks) for r in range(p.ranks)])
     io.write("y", all_reduce(passed))
 
 
@@ -29,14 +27,15 @@ def indexes_past_the_end(io, p):
 
 
 def names_ranks_twice(io, p):
-    x = io.read("x")
-    turned = concat([slice_axis(x, 0, p.width - 1, 1), slice_axis(x, 0, 0, p.width - 1)])
     everybody = list(range(p.ranks))
-    io.write("y", all_reduce(turned, "sum", [everybody, everybody]))
+    io.write("y", all_reduce(_turned(io, p), "sum", [everybody, everybody]))
 
 
 def sends_twice_to_one_rank(io, p):
-    x = io.read("x")
-    turned = concat([slice_axis(x, 0, p.width - 1, 1), slice_axis(x, 0, 0, p.width - 1)])
     pairs = [(r, 0) for r in range(p.ranks)] + [(r, (r + 1) % p.ranks) for r in range(p.ranks)]
-    io.write("y", all_reduce(collective_permute(turned, pairs)))
+    io.write("y", all_reduce(collective_permute(_turned(io, p), pairs)))
+
+
+def _turned(io, p):
+    x = io.read("x")
+    return concat([slice_axis(x, 0, p.width - 1, 1), slice_axis(x, 0, 0, p.width - 1)])

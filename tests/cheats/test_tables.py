@@ -46,38 +46,30 @@ def last_one_wins(x: Value, pairs: list[tuple[int, int]]) -> Value:
     return Value(active().issue(nodes.make_permute(x.node, sources)), x.shape)
 
 
-def stopped(
-    monkeypatch: pytest.MonkeyPatch, function: str, message: str, name: str, unchecked: Callable[..., object]
+@pytest.mark.parametrize(
+    ("function", "message", "name", "unchecked"),
+    [
+        # -1 is the last element for NumPy only: starts must lie inside the axis
+        ("starts_at_minus_one", "must lie inside it", "slice_axis", wrapping_slice),
+        # XLA moves the start back, others read garbage: every rank's row is looked at
+        ("starts_past_the_end_on_one_rank", "must lie inside it", "slice_axis", clamping_slice),
+        # a gather that is right when clamped: entries must lie in the axis
+        ("indexes_past_the_end", "entries must lie in -1..5", "index_select", clamping_select),
+        # every rank is in two groups, which no library defines: groups must be a partition
+        ("names_ranks_twice", "must partition ranks", "groups_of", any_groups),
+        # counts on the last of two messages to win: pairs must be injective
+        ("sends_twice_to_one_rank", "receives twice", "collective_permute", last_one_wins),
+    ],
+)
+def test_a_table_that_points_outside_is_stopped(
+    function: str,
+    message: str,
+    name: str,
+    unchecked: Callable[..., object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     verdict = judge(SOURCE, function, PROBLEM)
     assert (verdict.gate, verdict.reason) == (Gate.LEGALITY, Reason.NOT_IN_LANGUAGE)
     assert message in verdict.message
     monkeypatch.setattr(language, name, unchecked)
     assert judge(SOURCE, function, PROBLEM).passed
-
-
-def test_a_slice_from_minus_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cheat: -1 is the last element for NumPy only. Caught: starts must lie inside the axis."""
-    stopped(monkeypatch, "starts_at_minus_one", "must lie inside it", "slice_axis", wrapping_slice)
-
-
-def test_a_slice_past_the_end_on_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cheat: XLA moves the start back, others read garbage. Caught: on every rank's row."""
-    stopped(
-        monkeypatch, "starts_past_the_end_on_one_rank", "must lie inside it", "slice_axis", clamping_slice
-    )
-
-
-def test_an_index_past_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cheat: a gather that is right when clamped. Caught: entries must lie in the axis."""
-    stopped(monkeypatch, "indexes_past_the_end", "entries must lie in -1..5", "index_select", clamping_select)
-
-
-def test_overlapping_replica_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cheat: every rank is in two groups, which no library defines. Caught: groups must be a partition."""
-    stopped(monkeypatch, "names_ranks_twice", "must partition ranks", "groups_of", any_groups)
-
-
-def test_two_senders_to_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cheat: counts on the last of two messages to win. Caught: pairs must be injective."""
-    stopped(monkeypatch, "sends_twice_to_one_rank", "receives twice", "collective_permute", last_one_wins)

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from overlayccl_core.program.case import Case, parameters
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.problem import PortSpec, Problem, Segment
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.source_check import WORDS
+from overlayccl_core.program.tracing import trace_source
 
 
 def exchange(
@@ -77,3 +80,8 @@ def strategy(body: str, words: str = "all_reduce") -> str:
     """The source of a strategy named `tried` with this body."""
     lines = "\n".join("    " + line for line in body.strip("\n").split("\n"))
     return f"from overlayccl_core.program.language import {words}\n\n\ndef tried(io, p):\n{lines}\n"
+
+
+def traced(body: str, problem: Problem) -> Program:
+    """The Program of a strategy with this body, which may use every word of the language."""
+    return trace_source(strategy(body, ", ".join(sorted(WORDS))), "tried", problem)

@@ -24,19 +24,13 @@ from overlayccl_core.program.program import Issue, Program, Read, Write
 from overlayccl_core.program.schedule import schedule
 from overlayccl_core.program.segments import Depths, IllegalOrder, walk
 from overlayccl_core.program.text_form import text
-from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from tests.known_cases import case
-from tests.small_problems import exchange, layers, strategy
+from tests.small_problems import exchange, layers, traced
 
-WORDS = "add, all_reduce, boundary, cast, concat, scale, slice_axis, split"
 TWO = exchange(4, {"a": (8,), "b": (4,)}, {"y": (8,), "z": (4,)})
 LIST = 'y, z = all_reduce([io.read("a"), io.read("b")])\nio.write("y", y)\nio.write("z", z)'
-
-
-def traced(body: str, problem=TWO) -> Program:
-    return trace_source(strategy(body, WORDS), "tried", problem)
 
 
 def values(*sizes: int) -> list[Node]:
@@ -48,10 +42,10 @@ def summed(operands: list[Node], **more) -> list[Node]:
 
 
 def test_a_list_is_one_call_and_every_value_a_node() -> None:
-    program = traced(LIST)
+    program = traced(LIST, TWO)
     assert [[x.size for x in call] for call in program.calls] == [[8, 4]]
     assert [x.size for x in program.collectives] == [8, 4]
-    assert [len(call) for call in traced(LIST.replace("[io", "(io").replace("])", "))")).calls] == [2]
+    assert [len(call) for call in traced(LIST.replace("[io", "(io").replace("])", "))"), TWO).calls] == [2]
 
 
 def test_who_asks_in_which_order_makes_no_difference() -> None:
@@ -96,7 +90,7 @@ def test_other_kinds_have_a_call_of_their_own(kind: Kind) -> None:
 )
 def test_what_is_no_list_of_one_dtype_is_refused(list_of: str, message: str) -> None:
     with pytest.raises(Rejected, match=message):
-        traced(f"x = all_reduce({list_of})")
+        traced(f"x = all_reduce({list_of})", TWO)
 
 
 def test_a_value_that_needs_another_of_its_call_is_refused() -> None:
@@ -122,7 +116,7 @@ def test_a_call_across_a_dependence_of_the_model_is_refused() -> None:
 
 @pytest.mark.parametrize("issues", [[(0,), (1,)], [(0, 1), (0,)], [(0, 0, 1)], [()], [(0, 2)]])
 def test_a_call_is_issued_once_and_as_one(issues: list[tuple[int, ...]]) -> None:
-    program = traced(LIST)
+    program = traced(LIST, TWO)
     made = [
         *program.collectives,
         make_collective(Kind.ALL_REDUCE, program.collectives[0].operands[0], world(4)),
@@ -134,16 +128,16 @@ def test_a_call_is_issued_once_and_as_one(issues: list[tuple[int, ...]]) -> None
 
 
 def test_what_is_never_issued_is_refused() -> None:
-    program = traced(LIST)
+    program = traced(LIST, TWO)
     with pytest.raises(Rejected, match="before it is issued"):
         Program(TWO, [e for e in program.events if not isinstance(e, Issue)])
 
 
 def test_json_keeps_calls_and_refuses_half_of_one() -> None:
-    program = traced(LIST)
+    program = traced(LIST, TWO)
     again = loads(dumps(program))
     assert again.digest == program.digest and [len(call) for call in again.calls] == [2]
-    alone = traced(LIST.replace("all_reduce([", "[all_reduce(x) for x in [").replace("])", "]]"))
+    alone = traced(LIST.replace("all_reduce([", "[all_reduce(x) for x in [").replace("])", "]]"), TWO)
     assert alone.value_digest != program.value_digest
     data = to_json(program)
     issue = next(e for e in data["events"] if e[0] == "issue")
@@ -175,7 +169,7 @@ def test_graphs_keep_calls_apart() -> None:
 
 
 def test_a_call_starts_once_and_is_waited_for_once() -> None:
-    steps = lower(traced(LIST))
+    steps = lower(traced(LIST, TWO))
     assert [s.action.value for s in steps] == ["read", "read", "start", "wait", "write", "write"]
     start, wait = steps[2:4]
     assert [x.size for x in start.nodes] == [8, 4] == [x.size for x in wait.nodes]
@@ -200,7 +194,7 @@ def test_there_is_no_buffer() -> None:
 
 
 def test_the_text_says_what_is_one_call() -> None:
-    said = text(traced(LIST))
+    said = text(traced(LIST, TWO))
     assert "1 collective," in said
     assert [line.strip() for line in said.splitlines() if "one call" in line] == ["v2, v3 are one call"]
 

@@ -10,9 +10,8 @@ from overlayccl_core.program.groups import groups_of, world
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import make_collective, make_input, make_permute, make_view
-from overlayccl_core.program.tracing import trace_source
 from tests.random_programs import RANKS, drawn, random_program
-from tests.small_problems import exchange, strategy
+from tests.small_problems import exchange, traced
 
 
 def classes(numbers: np.ndarray) -> list[int]:
@@ -62,12 +61,11 @@ def test_what_is_called_equal_is_equal(seed: int) -> None:
 
 
 def test_reads_are_the_disjoint_stretches_of_each_rank() -> None:
-    words = "all_gather, concat, slice_axis"
     body = (
         'x = all_gather(io.read("x"))\n'
         'io.write("y", concat([slice_axis(x, 0, [0, 4, 8, 12], 3), slice_axis(x, 0, [2, 6, 10, 14], 2)]))'
     )
-    program = trace_source(strategy(body, words), "tried", exchange(4, {"x": (4,)}, {"y": (5,)}))
+    program = traced(body, exchange(4, {"x": (4,)}, {"y": (5,)}))
     gathered = program.collectives[0]
     read = reads(program, gathered, program.users())
     assert read is not None
@@ -77,9 +75,7 @@ def test_reads_are_the_disjoint_stretches_of_each_rank() -> None:
 
 def test_reads_of_a_row_common_to_all_ranks_are_spread() -> None:
     body = 'x = all_gather(io.read("x"))\nio.write("y", slice_axis(x, 0, 3, 2))'
-    program = trace_source(
-        strategy(body, "all_gather, slice_axis"), "tried", exchange(4, {"x": (4,)}, {"y": (2,)})
-    )
+    program = traced(body, exchange(4, {"x": (4,)}, {"y": (2,)}))
     read = reads(program, program.collectives[0], program.users())
     assert read is not None
     np.testing.assert_array_equal(np.stack(read), [[0, 1, 2, 3], [3] * 4, [2] * 4])
@@ -87,8 +83,6 @@ def test_reads_of_a_row_common_to_all_ranks_are_spread() -> None:
 
 def test_an_output_and_a_summed_value_may_be_read_whole() -> None:
     body = 'x = all_gather(io.read("x"))\nio.write("y", all_reduce(x))'
-    program = trace_source(
-        strategy(body, "all_gather, all_reduce"), "tried", exchange(4, {"x": (4,)}, {"y": (16,)})
-    )
+    program = traced(body, exchange(4, {"x": (4,)}, {"y": (16,)}))
     users = program.users()
     assert [reads(program, x, users) for x in program.collectives] == [None, None]

@@ -5,18 +5,15 @@ import pytest
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.memory import peak_bytes
-from overlayccl_core.program.tracing import trace_source
-from tests.small_problems import exchange, layers, strategy
-
-OPS = "add, all_gather, all_reduce, boundary, concat, reduce_sum, reshape, scale, slice_axis, split, reduce_scatter"
+from tests.small_problems import exchange, layers, traced
 
 
 def steps_of(body: str, problem) -> list[str]:
-    return [s.action.value for s in lower(trace_source(strategy(body, OPS), "tried", problem))]
+    return [s.action.value for s in lower(traced(body, problem))]
 
 
 def peak_of(body: str, problem) -> int:
-    return peak_bytes(trace_source(strategy(body, OPS), "tried", problem))
+    return peak_bytes(traced(body, problem))
 
 
 TWO = exchange(4, {"a": (4,), "b": (4,)}, {"y": (4,)})
@@ -69,11 +66,7 @@ def test_a_collective_nobody_reads_is_issued_and_waited_for() -> None:
 
 def test_in_flight_counts_what_is_outstanding() -> None:
     body = 'x = all_reduce(io.read("a"))\nz = all_reduce(io.read("b"))\nio.write("y", add(x, z))'
-    starts = [
-        s.in_flight
-        for s in lower(trace_source(strategy(body, OPS), "tried", TWO))
-        if s.action is Action.START
-    ]
+    starts = [s.in_flight for s in lower(traced(body, TWO)) if s.action is Action.START]
     assert starts == [0, 1]
 
 
@@ -82,9 +75,7 @@ def test_only_an_owned_value_that_nobody_needs_again_is_overwritten() -> None:
     kept = 'x = add(io.read("a"), io.read("b"))\nio.write("y", add(all_reduce(x), x))'
 
     def start(body: str):
-        return next(
-            s for s in lower(trace_source(strategy(body, OPS), "tried", TWO)) if s.action is Action.START
-        )
+        return next(s for s in lower(traced(body, TWO)) if s.action is Action.START)
 
     assert start(owned).in_place and not start(kept).in_place
 
@@ -92,7 +83,7 @@ def test_only_an_owned_value_that_nobody_needs_again_is_overwritten() -> None:
 def test_an_input_and_an_alias_are_never_overwritten() -> None:
     problem = exchange(4, {"a": (8,)}, {"y": (4,), "z": (4,)})
     body = 'x = all_reduce(io.read("a"))\nu, v = split(x, 2)\nio.write("y", scale(u, 2))\nio.write("z", v)'
-    steps = lower(trace_source(strategy(body, OPS), "tried", problem))
+    steps = lower(traced(body, problem))
     assert [bool(s.in_place) for s in steps if s.action in (Action.START, Action.SCALE)] == [False, False]
 
 
@@ -112,7 +103,7 @@ def test_what_others_look_at_is_not_reduced_in_place(before: str, in_place: bool
     more = {"z": (4,)} if "z" in before else {}
     problem = exchange(4, {"a": (size,), "b": (size,)}, {"y": (size,), **more})
     body = f'y = add(io.read("a"), io.read("b"))\n{before}\nio.write("y", all_reduce(y))'
-    steps = lower(trace_source(strategy(body, OPS), "tried", problem))
+    steps = lower(traced(body, problem))
     (start,) = (s for s in steps if s.action is Action.START and s.node and s.node.kind is Kind.ALL_REDUCE)
     assert bool(start.in_place) is in_place
 
@@ -125,7 +116,7 @@ for l in range(p.layers):
     for m, part in enumerate(split(total, 3)):
         io.write("total", m, l, part)
 """
-    steps = lower(trace_source(strategy(body, OPS), "tried", problem))
+    steps = lower(traced(body, problem))
     freed = [x for s in steps for x in s.frees]
     assert len(freed) == len(set(freed)) == len({s.node for s in steps if s.node})
     for i, step in enumerate(steps):

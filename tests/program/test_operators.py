@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from overlayccl_core.program import interpreter
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.operators import BINARY, MAX_INTEGER, UNARY
-from overlayccl_core.program.tracing import trace_source
-from tests.small_problems import exchange, strategy
+from tests.program.test_interpreter import PROBLEM, value_of
+from tests.small_problems import traced
 
-PROBLEM = exchange(4, {"x": (8,)}, {"y": (8,)})
 BINARY_SYMBOLS = [o.symbol for o in BINARY.values()]
 UNARY_SYMBOLS = [o.symbol for o in UNARY.values()]
 INTEGERS = st.one_of(st.integers(-9, 9), st.integers(-(2**62), 2**62)).map(lambda n: f"({n})")
@@ -24,11 +23,6 @@ WORDS = (
     "[{}, {}, {}][1]",
     "({}) // ({}) % ({})",
 )
-
-
-def value_of(expression: str) -> object:
-    scope = interpreter.load(f"def f(a):\n    return {expression}\n")
-    return scope.names["f"].call([0], {}, scope)
 
 
 def stays_small(node: ast.AST) -> bool:
@@ -75,20 +69,6 @@ def test_every_expression_of_integers_means_what_it_means_in_python(expression: 
         assert computed == quietly(expression), "a part that would not stay small was not needed"
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "[r ^ (1 << k) for k in range(3) for r in range(8)]",
-        "5 & 3 | 8 ^ 2 << 1 >> 1",
-        "(12 & ~4, -1 >> 70, 0 << 10 ** 9, 1 << 62, -3 >> 1, True ^ True, 6 | True)",
-        "[n.bit_length() for n in (0, 1, 7, 8, -8)]",
-        "[r for r in range(16) if r & (r - 1) == 0]",
-    ],
-)
-def test_bits_are_pythons(expression: str) -> None:
-    assert value_of(expression) == eval(expression)
-
-
 def test_operators_assign_in_place_and_compute_the_constants_of_a_file() -> None:
     body = "    a ^= 5\n    a <<= 2\n    a |= 1\n    a >>= 1\n    a &= ~2\n    return a + MIB\n"
     scope = interpreter.load(f"MIB = 1 << 2 * 10\n\n\ndef f(a):\n{body}")
@@ -122,4 +102,4 @@ def test_operators_assign_in_place_and_compute_the_constants_of_a_file() -> None
 )
 def test_what_an_operator_is_not_for_is_refused_with_the_word_that_is(expression: str, message: str) -> None:
     with pytest.raises(Rejected, match=message):
-        trace_source(strategy(f"x = io.read('x'); y = {expression}"), "tried", PROBLEM)
+        traced(f"x = io.read('x'); y = {expression}", PROBLEM)

@@ -25,17 +25,11 @@ from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.nodes import Node, make_cast, make_input, make_rowwise
 from overlayccl_core.program.numerics import rounds
 from overlayccl_core.program.problem import PortSpec, Problem
-from overlayccl_core.program.program import Program
 from overlayccl_core.program.rowwise import OPERATIONS, Form, RowAttr
 from overlayccl_core.program.text_form import text
-from overlayccl_core.program.tracing import trace_source
-from tests.small_problems import exchange, strategy
+from tests.small_problems import exchange, traced
 
 ROWS, WIDTH, RANKS = 3, 5, 4
-WORDS = (
-    "add, all_reduce, cast, div, exp, log, maximum, mul, one_hot, pick, reduce_max, reduce_sum, reshape, scale,"
-    " slice_axis, sub"
-)
 
 
 def wide(name: str = "x") -> Node:
@@ -138,10 +132,6 @@ def problem(*, linear: bool = False) -> Problem:
     )
 
 
-def traced(body: str, *, linear: bool = False) -> Program:
-    return trace_source(strategy(body, WORDS), "tried", problem(linear=linear))
-
-
 SOFTMAX = """
 x = io.read("x")
 e = exp(sub(x, reshape(reduce_max(x, 1), (3, 1))))
@@ -150,7 +140,7 @@ io.write("z", div(e, reshape(reduce_sum(e, 1), (3, 1))))
 
 
 def test_a_softmax_is_one_of_every_row() -> None:
-    program = traced(SOFTMAX)
+    program = traced(SOFTMAX, problem())
     held, _ = evaluate(program.outputs, inputs(), Real(), RANKS)
     x = torch.from_numpy(inputs()["x",][2]).view(ROWS, WIDTH)
     np.testing.assert_allclose(held["z",].on(2), x.softmax(1).flatten().numpy(), rtol=1e-6)
@@ -158,14 +148,14 @@ def test_a_softmax_is_one_of_every_row() -> None:
 
 def test_it_takes_the_place_of_an_operand_that_nobody_needs() -> None:
     """sub makes a value, exp and div leave theirs there."""
-    program = traced(SOFTMAX)
+    program = traced(SOFTMAX, problem())
     steps = [s for s in lower(program) if s.action is Action.ROWWISE]
     assert [bool(s.in_place) for s in steps] == [False, False, True, False, True]
     assert peak_bytes(program) == (ROWS * WIDTH + ROWS) * 4
 
 
 def test_it_is_counted_and_told() -> None:
-    program = traced(SOFTMAX)
+    program = traced(SOFTMAX, problem())
     counted = {column.name: value for column, value in features(program).items()}
     assert counted["scale.count"] == 3 and counted["sum.count"] == 2
     assert counted["sum.bytes"] == 2 * ROWS * WIDTH * 4
@@ -174,7 +164,7 @@ def test_it_is_counted_and_told() -> None:
 
 @pytest.mark.parametrize("word", ["exp(x)", "mul(x, x)", "maximum(x, x)", 'all_reduce(x, "max")'])
 def test_a_linear_problem_admits_none_and_says_which(word: str) -> None:
-    program = traced(f'x = io.read("x")\nio.write("z", {word})', linear=True)
+    program = traced(f'x = io.read("x")\nio.write("z", {word})', problem(linear=True))
     verdict = legality.check(program)
     assert verdict.reason is Reason.NOT_LINEAR
     assert word.partition("(")[0] in verdict.message and "linear operations only" in verdict.message
@@ -195,11 +185,11 @@ def test_a_linear_problem_admits_none_and_says_which(word: str) -> None:
 )
 def test_a_refusal_says_what_is_wrong(body: str, message: str) -> None:
     with pytest.raises(Rejected, match=message):
-        traced(body)
+        traced(body, problem())
 
 
 def test_an_id_that_a_rank_has_not_gives_zeros() -> None:
-    program = traced('io.write("z", one_hot(io.read("ids"), [0, 5, 10, 15], 5))')
+    program = traced('io.write("z", one_hot(io.read("ids"), [0, 5, 10, 15], 5))', problem())
     held, _ = evaluate(program.outputs, inputs(), Real(), RANKS)
     assert held["z",].on_all().reshape(RANKS, ROWS, WIDTH).sum(2).tolist() == [
         [1, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0],
@@ -209,14 +199,15 @@ def test_an_id_that_a_rank_has_not_gives_zeros() -> None:
 def test_ids_may_be_laid_out() -> None:
     program = traced(
         'mine = slice_axis(io.read("ids"), 0, [0, 1, 2, 0], 1)\n'
-        'io.write("z", reshape(one_hot(mine, 0, 15), (3, 5)))'
+        'io.write("z", reshape(one_hot(mine, 0, 15), (3, 5)))',
+        problem(),
     )
     held, _ = evaluate(program.outputs, inputs(), Real(), RANKS)
     assert held["z",].on_all().argmax(1).tolist() == [0, 4, 7, 0]
 
 
 def test_json_that_names_no_operation_or_other_ranks_is_refused() -> None:
-    program = traced('io.write("z", one_hot(io.read("ids"), [0, 5, 10, 15], 5))')
+    program = traced('io.write("z", one_hot(io.read("ids"), [0, 5, 10, 15], 5))', problem())
     assert loads(dumps(program)).digest == program.digest
     for field, value in (("operation", "tan"), ("first", [1, 2]), ("width", 4)):
         data = json.loads(dumps(program))

@@ -12,17 +12,15 @@ from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import make_scale, make_view
 from overlayccl_core.program.program import Program, Write
 from overlayccl_core.program.scaling import scaled_at_birth
-from overlayccl_core.program.tracing import trace_source
 from tests.random_programs import RANKS, drawn, random_program
-from tests.small_problems import exchange, strategy
+from tests.small_problems import exchange, traced
 
-WORDS = "add, all_gather, all_reduce, concat, reduce_scatter, scale, slice_axis, split"
 TWO = exchange(4, {"a": (4,), "b": (8,)}, {"y": (4,), "z": (8,)})
 
 
 def scales_of(body: str) -> list[tuple[int, bool]]:
     """(elements, in place) of every scale that runs."""
-    steps = lower(trace_source(strategy(body, WORDS), "tried", TWO))
+    steps = lower(traced(body, TWO))
     return [(s.node.size, bool(s.in_place)) for s in steps if s.action is Action.SCALE and s.node]
 
 
@@ -79,7 +77,7 @@ def test_what_runs_has_the_bits_of_the_normal_form() -> None:
 
 
 def test_the_program_itself_stays_in_normal_form() -> None:
-    program = trace_source(strategy(FLAT.format(f"scale(all_reduce({JOINED}), 1, 4)"), WORDS), "tried", TWO)
+    program = traced(FLAT.format(f"scale(all_reduce({JOINED}), 1, 4)"), TWO)
     before = program.value_digest
     lower(program)
     assert program.value_digest == before

@@ -9,10 +9,9 @@ from overlayccl_core.program.program import Program, Write
 from overlayccl_core.program.schedule import schedule
 from overlayccl_core.program.segments import Depths, IllegalOrder, Run, by_readiness, walk
 from overlayccl_core.program.substitution import substitute
-from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from tests.known_cases import case
-from tests.small_problems import layers, strategy
+from tests.small_problems import layers, traced
 
 PROBLEM = layers(4, 2, 2, (3,))
 MICROBATCH_MAJOR = """
@@ -43,49 +42,44 @@ io.write("total", 0, 1, slice_axis(both, 0, 0, 3))
 io.write("total", 1, 0, slice_axis(both, 0, 3, 3))
 io.write("total", 1, 1, all_reduce(io.read("partial", 1, 1)))
 """
-WORDS = "all_reduce, boundary, concat, slice_axis, split"
 
 
 def _kinds(program: Program) -> list[str]:
     return [type(e).__name__ for e in program.events]
 
 
-def traced(body: str):
-    return trace_source(strategy(body, WORDS), "tried", PROBLEM)
-
-
 @pytest.mark.parametrize("body", [MICROBATCH_MAJOR, LOCKSTEP, WAVEFRONT])
 def test_schedules_that_respect_the_model_are_legal(body: str) -> None:
-    timeline = walk(traced(body))
+    timeline = walk(traced(body, PROBLEM))
     assert sum(isinstance(e, Run) for _, e in timeline) == len(PROBLEM.segments)
 
 
 def test_bundling_across_a_true_dependency_names_the_segment_and_the_output() -> None:
     with pytest.raises(IllegalOrder, match=r"block\[0, 1\] needs .*total\[0, 0\]"):
-        walk(traced(OVER_LAYERS))
+        walk(traced(OVER_LAYERS, PROBLEM))
 
 
 def test_a_segment_runs_as_soon_as_its_needs_are_written() -> None:
-    timeline = walk(traced(LOCKSTEP))
+    timeline = walk(traced(LOCKSTEP, PROBLEM))
     kinds = [e.segment.name if isinstance(e, Run) else type(e).__name__ for _, e in timeline]
     first_write = kinds.index("Write")
     assert kinds[first_write + 1] == ("block", 0, 1)
 
 
 def test_depth_counts_collectives_through_the_model() -> None:
-    program = traced(MICROBATCH_MAJOR)
+    program = traced(MICROBATCH_MAJOR, PROBLEM)
     depths = Depths(PROBLEM, program.outputs)
     assert [depths.node(x) for x in program.collectives] == [1, 2, 1, 2]
 
 
 def test_depth_of_a_collective_joined_across_a_dependence_is_refused() -> None:
     with pytest.raises(IllegalOrder, match="would wait for itself"):
-        schedule(PROBLEM, traced(OVER_LAYERS).outputs)
+        schedule(PROBLEM, traced(OVER_LAYERS, PROBLEM).outputs)
 
 
 @pytest.mark.parametrize("body", [MICROBATCH_MAJOR, LOCKSTEP, WAVEFRONT])
 def test_rebuilt_events_compute_the_same_values_in_a_legal_order(body: str) -> None:
-    program = traced(body)
+    program = traced(body, PROBLEM)
     again = schedule(PROBLEM, program.outputs)
     walk(again)
     assert again.value_digest == program.value_digest
@@ -93,13 +87,13 @@ def test_rebuilt_events_compute_the_same_values_in_a_legal_order(body: str) -> N
 
 
 def test_schedule_reads_late_and_writes_early() -> None:
-    again = schedule(PROBLEM, traced(LOCKSTEP).outputs)
+    again = schedule(PROBLEM, traced(LOCKSTEP, PROBLEM).outputs)
     assert _kinds(again) == ["Read", "Read", "Issue", "Write", "Write"] * 2
 
 
 def test_what_is_issued_early_is_in_flight_together_before_anything_of_it_is_written() -> None:
     early = Label(issue=IssueOrder.EARLY)
-    outputs = traced(MICROBATCH_MAJOR.replace("    boundary()\n", "")).outputs
+    outputs = traced(MICROBATCH_MAJOR.replace("    boundary()\n", ""), PROBLEM).outputs
     sums = [x for x in topological(outputs.values()) if x.is_collective]
     as_written = schedule(PROBLEM, outputs)
     labelled = substitute(outputs, {x: lambda go, x=x: relabel(x, x.operands[0], early) for x in sums})
@@ -119,13 +113,13 @@ def test_collectives_of_one_depth_come_in_the_order_in_which_the_model_gives_the
 
 
 def test_schedule_puts_a_boundary_where_the_graph_changes() -> None:
-    again = schedule(PROBLEM, traced(MICROBATCH_MAJOR).outputs)
+    again = schedule(PROBLEM, traced(MICROBATCH_MAJOR, PROBLEM).outputs)
     names = [type(e).__name__ for e in again.events]
     assert names.count("Boundary") == 3  # g0 g1 | g0 g1: sorted by depth, the graph changes three times
 
 
 def test_the_value_digest_ignores_the_schedule_and_the_digest_does_not() -> None:
-    program = traced(LOCKSTEP)
+    program = traced(LOCKSTEP, PROBLEM)
     same = substitute(program.outputs, {})
     other = type(program)(PROBLEM, program.events)
     assert other.digest == program.digest and same == program.outputs

@@ -7,16 +7,13 @@ from overlayccl_core.program import maps
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
-from overlayccl_core.program.tracing import trace_source
 from tests.random_programs import random_program
-from tests.small_problems import exchange, strategy
-
-WORDS = "all_gather, all_reduce, all_to_all, boundary, broadcast, concat, reduce_scatter, scale, slice_axis"
+from tests.small_problems import exchange, traced
 
 
-def traced(body: str, size: int = 8, **outputs: int) -> Program:
+def made(body: str, size: int = 8) -> Program:
     problem = exchange(4, {"x": (8,), "e": (8,)}, {"y": (size,)}, equal=("e",), ranks_per_node=2)
-    return trace_source(strategy(body, WORDS), "tried", problem)
+    return traced(body, problem)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +30,7 @@ def traced(body: str, size: int = 8, **outputs: int) -> Program:
     ],
 )
 def test_equal_copies_need_no_talk(expression: str, size: int) -> None:
-    program = traced(f'io.write("y", {expression})', size)
+    program = made(f'io.write("y", {expression})', size)
     smaller = simplify(program)
     assert len(smaller.collectives) == len(program.collectives) - 1
     if "max" not in expression:
@@ -50,15 +47,15 @@ def test_equal_copies_need_no_talk(expression: str, size: int) -> None:
     ],
 )
 def test_different_values_stay_where_they_are(expression: str, size: int) -> None:
-    program = traced(f'io.write("y", {expression})', size)
+    program = made(f'io.write("y", {expression})', size)
     assert simplify(program) is program
 
 
 def test_copies_within_a_node_go_and_those_across_stay() -> None:
-    program = traced('io.write("y", all_reduce(all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]])))')
+    program = made('io.write("y", all_reduce(all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]])))')
     smaller = simplify(program)
     assert len(smaller.collectives) == 2
-    again = traced(
+    again = made(
         'y = all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]])\n'
         'io.write("y", all_reduce(y, "sum", [[0, 1], [2, 3]]))'
     )
@@ -67,13 +64,13 @@ def test_copies_within_a_node_go_and_those_across_stay() -> None:
 
 def test_labels_of_what_stays_are_kept() -> None:
     body = 'x = io.read("x")\ny = all_reduce(x)\nboundary()\nio.write("y", all_reduce(all_to_all(y)))'
-    smaller = simplify(traced(body))
+    smaller = simplify(made(body))
     assert [x.label.graph for x in smaller.collectives] == ["", "g1"]
     assert smaller.collectives[1].kind is Kind.ALL_REDUCE
 
 
 def test_a_layout_that_would_be_too_ragged_leaves_the_collective(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = traced('io.write("y", all_gather(slice_axis(io.read("e"), 0, [0, 4, 2, 6], 2)))', 8)
+    program = made('io.write("y", all_gather(slice_axis(io.read("e"), 0, [0, 4, 2, 6], 2)))', 8)
     assert simplify(program).collectives == []
     monkeypatch.setattr(maps, "MAX_RUNS", 3)
     assert simplify(program) is program

@@ -13,10 +13,9 @@ from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.segments import walk
 from overlayccl_core.program.simplify import simplify
-from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, cotangent_port, transpose
 from tests.random_programs import RANKS, random_program
-from tests.small_problems import exchange, layers, strategy
+from tests.small_problems import exchange, layers, traced
 
 
 def backward(program: Program) -> Program:
@@ -47,10 +46,6 @@ def test_adjoint_identity(seed: int) -> None:
     assert (left - right) % PRIME == 0
 
 
-def made(body: str, words: str, problem: Problem) -> Program:
-    return trace_source(strategy(body, words), "tried", problem)
-
-
 def placed(
     problem: Problem, source: tuple[str, str], result: tuple[str, str], **valid: tuple[int, ...]
 ) -> Problem:
@@ -66,7 +61,7 @@ def placed(
     return replace(problem, **changes)
 
 
-SUM = ('io.write("y", all_reduce(io.read("x")))', "all_reduce")
+SUM = 'io.write("y", all_reduce(io.read("x")))'
 
 
 def test_the_exit_of_a_block_needs_no_communication() -> None:
@@ -74,7 +69,7 @@ def test_the_exit_of_a_block_needs_no_communication() -> None:
     problem = placed(
         exchange(4, {"x": (8,)}, {"y": (8,)}), ("partial", "replicate"), ("replicate", "replicate")
     )
-    turned = backward(made(*SUM, problem))
+    turned = backward(traced(SUM, problem))
     assert [x.kind for x in turned.collectives] == [Kind.ALL_REDUCE]
     assert simplify(turned).collectives == []
     assert simplify(turned).outputs[("d_x",)].kind is Kind.INPUT
@@ -85,13 +80,13 @@ def test_the_entry_of_a_block_sums_over_ranks() -> None:
     problem = placed(
         exchange(4, {"x": (8,)}, {"y": (8,)}), ("replicate", "replicate"), ("replicate", "partial")
     )
-    turned = backward(made('io.write("y", io.read("x"))', "all_reduce", problem))
+    turned = backward(traced('io.write("y", io.read("x"))', problem))
     assert turned.outputs[("d_x",)].kind is Kind.ALL_REDUCE
 
 
 def test_gathered_shards_become_a_reduce_scatter() -> None:
     problem = placed(exchange(4, {"x": (2,)}, {"y": (8,)}), ("varying", "varying"), ("replicate", "partial"))
-    turned = simplify(backward(made('io.write("y", all_gather(io.read("x")))', "all_gather", problem)))
+    turned = simplify(backward(traced('io.write("y", all_gather(io.read("x")))', problem)))
     assert [x.kind for x in turned.collectives] == [Kind.REDUCE_SCATTER]
 
 
@@ -104,7 +99,7 @@ def test_what_is_not_valid_sends_no_gradient() -> None:
         outputs=(0, 0, 2, 2),
     )
     body = 'io.write("y", all_reduce(io.read("x"), "sum", [[0, 2], [1, 3]]))'
-    turned = backward(made(body, "all_reduce", problem))
+    turned = backward(traced(body, problem))
     assert turned.problem.inputs[("d_y",)].valid == (0, 0, 2, 2)
     c = {("d_y",): np.arange(8).reshape(4, 2) + 1}
     dx, _ = evaluate(turned.outputs, c, Modular(), 4)
@@ -113,7 +108,7 @@ def test_what_is_not_valid_sends_no_gradient() -> None:
 
 def test_an_input_that_nobody_reads_has_a_gradient_of_zeros() -> None:
     problem = exchange(4, {"x": (2,), "z": (3,)}, {"y": (2,)})
-    turned = backward(made(SUM[0], SUM[1], problem))
+    turned = backward(traced(SUM, problem))
     dz, _ = evaluate(turned.outputs, {("d_y",): np.ones((4, 2), np.int64)}, Modular(), 4)
     np.testing.assert_array_equal(dz[("d_z",)].on_all(), np.zeros((4, 3)))
 
@@ -131,7 +126,7 @@ for m in range(p.microbatches):
         io.write("total", m, layer, all_reduce(io.read("partial", m, layer)))
     boundary()
 """
-    walk(transpose(made(body, "all_reduce, boundary", forward), turned))
+    walk(transpose(traced(body, forward), turned))
 
 
 def test_a_backward_and_a_problem_that_is_not_linear_are_refused() -> None:
@@ -143,9 +138,7 @@ def test_a_backward_and_a_problem_that_is_not_linear_are_refused() -> None:
 
 
 def test_a_maximum_has_no_transpose() -> None:
-    program = made(
-        'io.write("y", all_reduce(io.read("x"), "max"))', "all_reduce", exchange(4, {"x": (8,)}, {"y": (8,)})
-    )
+    program = traced('io.write("y", all_reduce(io.read("x"), "max"))', exchange(4, {"x": (8,)}, {"y": (8,)}))
     with pytest.raises(Rejected, match="not linear"):
         backward(program)
 

@@ -10,7 +10,7 @@ from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
 
-_Place = tuple[int, float, bool]  # graph, depth, behind the collectives of that depth
+_SortKey = tuple[int, float, bool]  # graph, depth, behind the collectives of that depth
 
 
 def as_run(program: Program) -> tuple[Step, ...]:
@@ -38,7 +38,7 @@ def _by_depth(steps: tuple[Step, ...]) -> Iterator[Step]:
             yield from (replace(x, in_flight=i) for i, x in enumerate(sorted(alike, key=_largest_first)))
 
 
-def _placed(steps: tuple[Step, ...]) -> Iterator[tuple[_Place, Step]]:
+def _placed(steps: tuple[Step, ...]) -> Iterator[tuple[_SortKey, Step]]:
     graph = 0
     depths: dict[Node, int] = {}  # of the values of this graph
     for step in steps:

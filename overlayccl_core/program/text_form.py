@@ -69,7 +69,7 @@ def _type(x: Node) -> str:
 def _operation(x: Node, operands: list[str]) -> str:
     match x.kind:
         case Kind.VIEW:
-            return layout_text(view_plan(x), operands, [y.size for y in x.operands])
+            return _layout(view_plan(x), operands)
         case Kind.SUM:
             return f"sum of {x.count} blocks of {operands[0]}"
         case Kind.SCALE:
@@ -115,7 +115,7 @@ def _ranks(members: tuple[int, ...]) -> str:
     return "{" + _some([str(r) for r in members]) + "}"
 
 
-def layout_text(plan: ViewPlan, operands: list[str], sizes: list[int]) -> str:
+def _layout(plan: ViewPlan, operands: list[str]) -> str:
     """A view's layout, in the words of the strategy language as far as they reach."""
     whole = operands[0] if len(operands) == 1 else f"concat({_some(operands)})"
     match plan.layout:
@@ -124,7 +124,7 @@ def layout_text(plan: ViewPlan, operands: list[str], sizes: list[int]) -> str:
         case Layout.REPEAT:
             return f"{plan.repeat} copies of {whole}"
         case Layout.ALIAS | Layout.PIECES:
-            rows = [_pieces(row, operands, sizes) for row in plan.pieces[:MOST_RANKS]]
+            rows = [_pieces(row, operands, plan.sizes) for row in plan.pieces[:MOST_RANKS]]
             return _per_rank(rows, len(plan.pieces))
         case Layout.RADIX:
             return _radix(plan, whole)
@@ -133,12 +133,12 @@ def layout_text(plan: ViewPlan, operands: list[str], sizes: list[int]) -> str:
             return f"rows of {plan.width} of {whole}: {_per_rank(rows, len(plan.rows))}"
 
 
-def _pieces(row: tuple[Piece, ...], operands: list[str], sizes: list[int]) -> str:
+def _pieces(row: tuple[Piece, ...], operands: list[str], sizes: tuple[int, ...]) -> str:
     parts = [_piece(p, operands, sizes) for p in row]
     return parts[0] if len(parts) == 1 else f"concat({_some(parts)})"
 
 
-def _piece(p: Piece, operands: list[str], sizes: list[int]) -> str:
+def _piece(p: Piece, operands: list[str], sizes: tuple[int, ...]) -> str:
     if p.operand < 0:
         return f"zeros({p.length})"
     if p.length == sizes[p.operand]:

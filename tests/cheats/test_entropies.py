@@ -196,9 +196,18 @@ def judged(
     return prove(program, catalog.reference_program(problem), checks)
 
 
+def named(function: str, case: dict[str, Any]) -> str:
+    return " ".join((function, *(f"{name}={value}" for name, value in case.items())))
+
+
 @pytest.mark.parametrize(
     ("function", "cheat", "case"),
-    [(f, cheat, case) for cheat in CHEATS for f in cheat.functions.split() for case in cheat.cases],
+    [
+        pytest.param(function, cheat, case, id=named(function, case))
+        for cheat in CHEATS
+        for function in cheat.functions.split()
+        for case in cheat.cases
+    ],
 )
 def test_a_cheat_is_stopped(function: str, cheat: Cheat, case: dict[str, Any]) -> None:
     def is_stopped(verdict: Verdict) -> bool:
@@ -214,7 +223,12 @@ def test_a_cheat_is_stopped(function: str, cheat: Cheat, case: dict[str, Any]) -
 
 @pytest.mark.parametrize(
     ("function", "case", "back"),
-    [(f, case, back) for functions, cases, back in HONEST for f in functions.split() for case in cases],
+    [
+        pytest.param(function, case, back, id=named(function, case))
+        for functions, cases, back in HONEST
+        for function in functions.split()
+        for case in cases
+    ],
 )
 def test_an_honest_way_passes(function: str, case: dict[str, Any], back: bool) -> None:
     verdict = judged(function, back=back, **case)

@@ -89,3 +89,9 @@ def test_every_public_function_of_the_shipped_libraries_is_listed(name: str) -> 
     assert {way for way, _ in library.strategies} == set(library.functions)
     developers = {"uniform_a2a": ("native", "gather_slice"), "grad_ar": ("ddp_1_then_25_mib",)}
     assert library.developers == developers.get(name, ("developer",))
+
+
+def test_a_way_made_of_others_is_derived_and_one_of_a_file_is_not() -> None:
+    library = read_library(catalog.library_source("tp_mlp"))
+    assert {"coalesced", "native_twice"} <= {*library.ways}
+    assert library.derived & {"coalesced", "native_twice"} == {"native_twice"}

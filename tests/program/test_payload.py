@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from overlayccl_core.program import nodes
-from overlayccl_core.program.groups import contiguous, strided, world
+from overlayccl_core.program.groups import contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.nodes import NO_LABEL, Node
 from overlayccl_core.program.payload import crosses_nodes, node_bytes
 
 X = nodes.make_input(("x", 0), equal=False, size=24, dtype=DType.FLOAT32)  # 96 bytes
+MIXED = groups_of([(0, 3), (1, 2), (4, 5)], 6)
 
 
 def shifted(shift: int, ranks: int = 6) -> Node:
@@ -30,6 +31,7 @@ def shifted(shift: int, ranks: int = 6) -> Node:
         (nodes.make_collective(Kind.ALL_REDUCE, X, world(6), NO_LABEL), 3 * 2 * 5 / 6 * 96),
         (nodes.make_collective(Kind.ALL_REDUCE, X, strided(6, 3), NO_LABEL), 3 * 96),
         (nodes.make_collective(Kind.ALL_REDUCE, X, contiguous(6, 3), NO_LABEL), 0),
+        (nodes.make_collective(Kind.ALL_REDUCE, X, MIXED, NO_LABEL), 96),  # one pair of three is apart
     ],
 )
 def test_bytes_that_leave_the_busiest_of_two_nodes_of_three_ranks(node: Node, leaving: float) -> None:

@@ -17,7 +17,7 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.problem import Problem
-from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.stages.search import searched
 from overlayccl_core.tables.candidates import CANDIDATES

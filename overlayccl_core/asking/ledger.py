@@ -10,11 +10,9 @@ from overlayccl_core.asking import money
 from overlayccl_core.asking.conversation import (
     Answer,
     LanguageModel,
-    MadeBy,
     NoAnswer,
     ReplyOutcome,
     Request,
-    Stop,
     Usage,
 )
 from overlayccl_core.asking.record import Record, Records
@@ -26,23 +24,12 @@ class Call:
     """One ask, as a row of the table `calls`.
 
     Attributes:
-        made_by: None if no answer came.
-        recorded: A known answer was reused: nothing was sent or spent; usage and usd are those of the original
-            call.
-        usd, seconds: None if unknown, or not measured now.
+        recorded: A known answer was reused: nothing was sent or spent; the record's usage and usd are those of the
+            original call, and it has no seconds.
     """
 
-    purpose: str
-    style: str
-    made_by: MadeBy | None
-    model: str
-    digest: str
-    outcome: Stop | ReplyOutcome
+    record: Record
     recorded: bool
-    usage: Usage | None
-    usd: float | None
-    seconds: float | None
-    message: str
 
 
 class Ledger:
@@ -209,18 +196,4 @@ class Ledger:
         return NoAnswer(message, outcome=outcome, usage=Usage(), final=True)
 
     def _count(self, record: Record, *, recorded: bool) -> None:
-        self.calls.append(
-            Call(
-                purpose=record.purpose,
-                style=record.style,
-                made_by=record.made_by,
-                model=record.model,
-                digest=record.digest,
-                outcome=record.outcome,
-                recorded=recorded,
-                usage=record.usage,
-                usd=record.usd,
-                seconds=record.seconds,
-                message=record.message,
-            )
-        )
+        self.calls.append(Call(record=record, recorded=recorded))

@@ -25,7 +25,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.search import proposer
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.desk import Desk
-from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.style import style
 from overlayccl_core.stages.known_ways import Row, known_way_rows
 from overlayccl_core.stages.search import leads, place_of, standing
@@ -73,11 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
         print_text(f"No answer: {error}")
         return 1
     print_line(answer.text)
-    spent = desk.ledger.calls[-1]
-    cost = "its price is not known here" if spent.usd is None else f"{spent.usd:.4f} USD"
-    print_text(
-        f"{'Known already' if spent.recorded else 'Answered'} by {spent.model or 'a program'}: {cost}."
-    )
+    call = desk.ledger.calls[-1]
+    spent, who = call.record.usd, call.record.model or "a program"
+    cost = "its price is not known here" if spent is None else f"{spent:.4f} USD"
+    print_text(f"{'Known already' if call.recorded else 'Answered'} by {who}: {cost}.")
     return 0
 
 

@@ -5,8 +5,9 @@ reached through dearer ones. Labels are no part of the structure. A Program with
 without them; the result and each elite are also tried with their collectives in flight together.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from overlayccl_core.costmodel.features import Features, features
 from overlayccl_core.program.kinds import NotApplicable, Rejected
@@ -19,7 +20,7 @@ from overlayccl_core.search.candidate import Candidate, Origin, Stage
 from overlayccl_core.search.judge import Judge, Prover
 from overlayccl_core.search.labels import early_issues, has_graphs, has_labels, without_boundaries
 from overlayccl_core.search.proposal import Attempt, Proposal, ProposalOutcome, Rewrite, Sketch, bad_form
-from overlayccl_core.search.rules import no_such_rule, rationale
+from overlayccl_core.search.rules import rationale
 
 LISTED = "listed for this Problem"
 
@@ -76,7 +77,7 @@ class Archive:
     def _entered(self, base: Base) -> Candidate | None:
         idea = _Idea(origin=base.origin, rationale=LISTED)
         if base.program.digest in self._digests:
-            self._note(idea, ProposalOutcome.DUPLICATE, base.program, "the same Program")
+            self._note(idea, ProposalOutcome.DUPLICATE, "the same Program", base.program)
             return None
         return self._judged(base.program, base.recipe, idea)
 
@@ -88,13 +89,10 @@ class Archive:
         if wrong := bad_form(proposal) or self._from_elsewhere(proposal):
             origin = Origin.RULE if isinstance(proposal, Rewrite) else Origin.SKETCH
             unread = _Idea(origin=origin, rationale="")  # only its arrival can be kept
-            self._note(unread, ProposalOutcome.REJECTED, None, wrong)
-            return None
-        match proposal:
-            case Sketch():
-                return self.try_sketch(proposal)
-            case Rewrite(at=parent, steps=steps, rationale=why):
-                return self.try_step(parent, *steps, why=why)
+            return self._note(unread, ProposalOutcome.REJECTED, wrong)
+        if isinstance(proposal, Sketch):
+            return self.try_sketch(proposal)
+        return self.try_step(proposal.at, *proposal.steps, why=proposal.rationale)
 
     def _from_elsewhere(self, proposal: Proposal) -> str:
         if isinstance(proposal, Sketch) or id(proposal.at) in self._ids:
@@ -116,22 +114,40 @@ class Archive:
                 sketch.recipe, self.prover.reference.problem, lambda _: sketch.source, self.trace
             )
         except NotApplicable as error:
-            self._note(idea, ProposalOutcome.DOES_NOT_APPLY, None, str(error))
-            return None
+            return self._note(idea, ProposalOutcome.DOES_NOT_APPLY, str(error))
         except Rejected as error:
-            self._note(idea, ProposalOutcome.REJECTED, None, str(error))
-            return None
+            return self._note(idea, ProposalOutcome.REJECTED, str(error))
         if program.value_digest in self.known:
-            self._note(idea, ProposalOutcome.DUPLICATE, program, "known")
-            return self.known[program.value_digest]
+            return self._note(idea, ProposalOutcome.DUPLICATE, "known", program)
         candidate = self._judged(program, sketch.recipe, idea)
         if candidate is not None:
             self._try_other_labels(candidate)
         return candidate
 
-    def try_step(self, parent: Candidate, *steps: Step, why: str = "") -> Candidate | None:
-        """Apply steps to a candidate; return the result, new or known, or None."""
-        return self._stepped(parent, steps, why)
+    def try_step(
+        self, parent: Candidate, *steps: Step, why: str = "", reorder: bool = False
+    ) -> Candidate | None:
+        """Apply steps to a candidate; return the result, new or known, or None.
+
+        Args:
+            why: Empty: the last step's rule describes it.
+            reorder: The steps change the order of calls alone: None if neither features nor overlap change.
+        """
+        idea = _Idea(origin=Origin.RULE, rationale=why, parent=parent, steps=steps)
+        try:
+            described = [rationale(step) for step in steps]
+        except ValueError as error:  # there is no such rule
+            return self._note(idea, ProposalOutcome.REJECTED, str(error))
+        idea = replace(idea, rationale=why or described[-1])
+        try:
+            program = reduce(apply, steps, parent.program)
+        except DoesNotApply as error:
+            return self._note(idea, ProposalOutcome.DOES_NOT_APPLY, str(error))
+        if program.value_digest in self.known:
+            return self._note(idea, ProposalOutcome.DUPLICATE, "known", program)
+        if reorder and _costs_and_overlaps(program) == _costs_and_overlaps(parent.program):
+            return self._note(idea, ProposalOutcome.DUPLICATE, "no other order of calls", program)
+        return self._judged(program, parent.child_recipe(*steps), idea)
 
     def _try_other_labels(self, candidate: Candidate) -> None:
         """Try the same with all its collectives in one graph, and in flight together."""
@@ -152,39 +168,7 @@ class Archive:
             return
         self._tried_early.add(id(candidate))
         if not has_labels(candidate.program) and (steps := early_issues(candidate.program)):
-            self.try_labels(candidate, steps)
-
-    def try_labels(self, parent: Candidate, steps: Sequence[Step]) -> Candidate | None:
-        """Apply steps of call order only; return None if neither features nor overlap change."""
-        return self._stepped(parent, steps, reorder=True)
-
-    def _stepped(
-        self, parent: Candidate, steps: Sequence[Step], why: str = "", *, reorder: bool = False
-    ) -> Candidate | None:
-        unknown = next(filter(None, map(no_such_rule, steps)), "")
-        idea = _Idea(
-            origin=Origin.RULE,
-            rationale=why or ("" if unknown else rationale(steps[-1])),
-            parent=parent,
-            steps=tuple(steps),
-        )
-        if unknown:
-            self._note(idea, ProposalOutcome.REJECTED, None, unknown)
-            return None
-        program = parent.program
-        try:
-            for step in steps:
-                program = apply(program, step)
-        except DoesNotApply as error:
-            self._note(idea, ProposalOutcome.DOES_NOT_APPLY, None, str(error))
-            return None
-        if program.value_digest in self.known:
-            self._note(idea, ProposalOutcome.DUPLICATE, program, "known")
-            return self.known[program.value_digest]
-        if reorder and _costs_and_overlaps(program) == _costs_and_overlaps(parent.program):
-            self._note(idea, ProposalOutcome.DUPLICATE, program, "no other order of calls")
-            return None
-        return self._judged(program, parent.child_recipe(*steps), idea)
+            self.try_step(candidate, *steps, reorder=True)
 
     def of_recipe(self, recipe: Recipe) -> Candidate | None:
         """Return the candidate of exactly this recipe; None if there is none."""
@@ -201,17 +185,15 @@ class Archive:
         above = None if idea.parent is None else idea.parent.program.value_digest
         candidate = self.judge.candidate(program, recipe, idea.origin, above)
         if not isinstance(candidate, Candidate):
-            self._note(idea, ProposalOutcome.ILLEGAL, program, candidate.message)
-            return None
+            return self._note(idea, ProposalOutcome.ILLEGAL, candidate.message, program)
         if idea.sketch is not None:
             proof = self.prover.verdict_on(program)
             if not proof.passed:
-                self._note(idea, ProposalOutcome.NOT_PROVEN, program, proof.message)
-                return None
+                return self._note(idea, ProposalOutcome.NOT_PROVEN, proof.message, program)
             if candidate.feasible:
                 self.prover.know(program, proof)
         outcome = ProposalOutcome.PROGRAM if candidate.feasible else ProposalOutcome.INFEASIBLE
-        self._note(idea, outcome, program, candidate.legal.message)
+        self._note(idea, outcome, candidate.legal.message, program)
         self.candidates.append(candidate)
         self._ids.add(id(candidate))
         self.known[program.value_digest] = self.known[program.value_digest] or candidate
@@ -220,7 +202,11 @@ class Archive:
             self.elites[candidate.family] = candidate
         return candidate
 
-    def _note(self, idea: _Idea, outcome: ProposalOutcome, program: Program | None, message: str) -> None:
+    def _note(
+        self, idea: _Idea, outcome: ProposalOutcome, message: str, program: Program | None = None
+    ) -> Candidate | None:
+        """Add an attempt; return the known candidate of a duplicate, else None."""
+        digest = None if program is None else program.value_digest
         self.attempts.append(
             Attempt(
                 parent=None if idea.parent is None else idea.parent.program.value_digest,
@@ -229,11 +215,12 @@ class Archive:
                 sketch=idea.sketch,
                 rationale=idea.rationale,
                 outcome=outcome,
-                value_digest=None if program is None else program.value_digest,
+                value_digest=digest,
                 message=message,
                 stage=self.stage,
             )
         )
+        return self.known.get(digest) if digest and outcome is ProposalOutcome.DUPLICATE else None
 
 
 def _costs_and_overlaps(program: Program) -> tuple[Features, bool]:

@@ -27,7 +27,7 @@ from overlayccl_core.program.source_check import ADVICE, WORDS
 from overlayccl_core.program.text_form import text as program_text
 from overlayccl_core.program.ways import with_ways
 from overlayccl_core.search.candidate import INVENTED, Candidate, Origin
-from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 

@@ -49,11 +49,14 @@ class Candidate:
         return self.legal.passed
 
     @property
-    def order(self) -> tuple[float, int, int, str]:
+    def us(self) -> float:
+        """The price in us; infinite if there is none."""
+        return inf if self.price.us is None else self.price.us
+
+    @property
+    def order(self) -> tuple[float, bool, int, str]:
         """The sort key: cheapest first; among equals people's, then few calls, then by digest."""
-        us = inf if self.price.us is None else self.price.us
-        invented = self.origin in INVENTED
-        return us, int(invented), len(self.program.calls), self.program.digest
+        return self.us, self.origin in INVENTED, len(self.program.calls), self.program.digest
 
     def child_recipe(self, *steps: Step) -> Recipe:
         """Return the recipe with these steps added."""

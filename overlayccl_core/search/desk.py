@@ -15,7 +15,7 @@ from overlayccl_core.search.allowance import Place
 from overlayccl_core.search.answers import FORM_OF, sketch_of
 from overlayccl_core.search.briefing import Briefing
 from overlayccl_core.search.candidate import Candidate
-from overlayccl_core.search.facts import DeploymentFacts
+from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.proposal import Attempt, FailedSketch, ProposalOutcome, Sketch, Written
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose

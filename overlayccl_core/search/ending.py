@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.program.case import Case
@@ -76,11 +77,9 @@ def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, sm
 
 def _polished(result: SearchResult) -> bool | None:
     """Return whether rule steps made any sketch cheaper than the cheapest bare one."""
-    written = [c for c in result.candidates if c.recipe.of_source and c.price.us is not None and c.feasible]
-    plain = min((c.price.us for c in written if not c.recipe.steps if c.price.us is not None), default=None)
-    if plain is None:
-        return None
-    return any(c.price.us < plain for c in written if c.recipe.steps and c.price.us is not None)
+    written = [c for c in result.candidates if c.recipe.of_source and c.us < inf and c.feasible]
+    plain = min((c.us for c in written if not c.recipe.steps), default=None)
+    return None if plain is None else any(c.us < plain for c in written if c.recipe.steps)
 
 
 def _cheapest(result: SearchResult, named: Mapping[str, str]) -> str:
@@ -90,7 +89,6 @@ def _cheapest(result: SearchResult, named: Mapping[str, str]) -> str:
     said = f"cheapest: {named[best.program.digest]} ({best.family})"
     if best.price.us is None:
         return f"{said}, without a price: the probes here do not tell {', '.join(best.price.missing)}"
-    developer = next((c for c in result.candidates if c.origin is Origin.DEVELOPER), None)
-    if developer is None or developer.price.us is None:
-        return f"{said}, {best.price.us:.0f} us"
-    return f"{said}, {best.price.us:.0f} us where developer has {developer.price.us:.0f}"
+    said = f"{said}, {best.us:.0f} us"
+    developer = next((c.us for c in result.candidates if c.origin is Origin.DEVELOPER), inf)
+    return said if developer == inf else f"{said} where developer has {developer:.0f}"

@@ -37,20 +37,20 @@ class FullSize:
     def replay_promising(self) -> bool:
         """Replay `families` runnable elites, then all that may yet be cheapest; False if time ran out."""
         followed, least = 0, inf
-        best = min((us_of(c) for c in self.full.candidates if c.feasible), default=inf)
+        best = min((c.us for c in self.full.candidates if c.feasible), default=inf)
         for elite in self.small.cheapest():
             if not elite.feasible:
                 continue
-            if followed >= self.families and not us_of(elite) * least < best:
+            if followed >= self.families and not elite.us * least < best:
                 break
             if not self.has_time():
                 return False
             here = self.follow(elite.recipe)
             if here is not None and here.feasible:
                 followed += 1
-                best = min(best, us_of(here))
-                if us_of(here) < inf:
-                    least = min(least, us_of(here) / us_of(elite))
+                best = min(best, here.us)
+                if here.us < inf:
+                    least = min(least, here.us / elite.us)
         return True
 
     def expand(self, winner: Candidate, steps: Iterable[Step]) -> bool:
@@ -86,10 +86,5 @@ class FullSize:
         return parent and self.full.try_step(parent, recipe.steps[-1])
 
 
-def us_of(candidate: Candidate) -> float:
-    """Return the price in us; infinite if there is none."""
-    return inf if candidate.price.us is None else candidate.price.us
-
-
 def _hopeless(before: Candidate, after: Candidate) -> bool:
-    return not after.feasible or us_of(after) > DEARER * us_of(before)
+    return not after.feasible or after.us > DEARER * before.us

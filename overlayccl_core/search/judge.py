@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from overlayccl_core.costmodel.features import features
-from overlayccl_core.costmodel.price import Price, price_features
+from overlayccl_core.costmodel.price import Price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
@@ -20,14 +19,18 @@ INFEASIBLE = (Reason.UNSUPPORTED, Reason.MEMORY)
 Pricing = Callable[[Program], Price]
 
 
-def pricing(theta: Theta) -> Pricing:
-    """Return the price function of theta's deployment."""
-    return lambda program: price_features(features(program), theta)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentFacts:
+    """The facts of a deployment. capabilities, memory_budget_bytes: None restricts nothing."""
+
+    theta: Theta
+    capabilities: Capabilities | None
+    memory_budget_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Checks and prices. capabilities None: the library can do anything. memory_budget_bytes None: no limit."""
+    """Checks and prices; capabilities and memory as in `DeploymentFacts`."""
 
     pricing: Pricing
     capabilities: Capabilities | None = None

@@ -95,7 +95,7 @@ def try_all_labels(archive: Archive, winner: Candidate) -> None:
     plain = archive.of_recipe(replace(winner.recipe, steps=tuple(written)))
     labelled = [plain or winner]
     for step in early_issues(labelled[0].program)[:MOST_CLASSES]:
-        labelled += [new for c in labelled if (new := archive.try_labels(c, [step]))]
+        labelled += [new for c in labelled if (new := archive.try_step(c, step, reorder=True))]
     in_graphs = [step for step in written if step[0] != DROP_BOUNDARY]
     if base is not None and in_graphs and len(in_graphs) < len(written):
         archive.try_step(base, *in_graphs)

@@ -24,15 +24,6 @@ def structural_steps(program: Program, *, lossy: bool) -> Iterator[Step]:
 
 
 def rationale(step: Step) -> str:
-    """Return the first line of the docstring of a step's rule."""
+    """Return the first line of the docstring of a step's rule. ValueError: there is no such rule."""
     doc = rules_.rule(step[0]).__doc__ or step[0]
     return doc.strip().splitlines()[0].rstrip(".")
-
-
-def no_such_rule(step: Step) -> str:
-    """Return the error if a step's rule does not exist, else an empty text."""
-    try:
-        rules_.rule(step[0])
-    except ValueError as error:
-        return str(error)
-    return ""

@@ -18,6 +18,7 @@ import polars as pl
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.searches import Search
+from overlayccl_core.costmodel.price import price
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence import searched as rows_
 from overlayccl_core.evidence.asked import call_rows
@@ -36,9 +37,8 @@ from overlayccl_core.search.allowance import Asking, Place
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Origin, Stage
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
-from overlayccl_core.search.facts import DeploymentFacts
 from overlayccl_core.search.family import is_lossy
-from overlayccl_core.search.judge import Judge, Prover, pricing
+from overlayccl_core.search.judge import DeploymentFacts, Judge, Prover
 from overlayccl_core.search.loop import SearchResult, Seeker
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposer import Clock, Proposer, Standing
@@ -264,7 +264,7 @@ class _Begun:
     def archive(self) -> Archive:
         """Return an empty archive of the Problem itself."""
         judge = Judge(
-            pricing=pricing(self.facts.theta),
+            pricing=partial(price, theta=self.facts.theta),
             capabilities=self.facts.capabilities,
             memory_budget_bytes=self.facts.memory_budget_bytes,
         )

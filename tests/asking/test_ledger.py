@@ -50,9 +50,9 @@ def test_an_answer_is_recorded_and_then_not_asked_for_again(tmp_path: Path) -> N
     again = ledger(model, tmp_path, max_usd=0.0)
     assert ask(again) == YES and len(model.asked) == 1
     (call,) = again.calls
-    assert call.recorded and call.seconds is None and call.usage == YES.usage
-    assert call.usd == pytest.approx((20 * 100 + 10 * 500) / 1e6)
-    assert spent(tmp_path) == call.usd
+    assert call.recorded and call.record.seconds is None and call.record.usage == YES.usage
+    assert call.record.usd == pytest.approx((20 * 100 + 10 * 500) / 1e6)
+    assert spent(tmp_path) == call.record.usd
 
 
 def test_a_request_that_differs_in_anything_is_another(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_model_without_a_price_is_not_asked_under_a_ceiling(tmp_path: Path) ->
     assert "config/prices.yaml" in str(error) and "'new'" in str(error)
     free = ledger(model, tmp_path)
     ask(free, request(model="new"))
-    assert free.calls[0].usd is None
+    assert free.calls[0].record.usd is None
 
 
 def test_a_program_of_ones_own_has_no_ceiling_but_its_tokens_are_priced(tmp_path: Path) -> None:
@@ -102,13 +102,13 @@ def test_a_program_of_ones_own_has_no_ceiling_but_its_tokens_are_priced(tmp_path
     ask(one, request(model=""))
     ask(one, request("Another.", model=""))
     priced, not_priced = one.calls
-    assert priced.usd == pytest.approx(0.007) and not_priced.usd is None
+    assert priced.record.usd == pytest.approx(0.007) and not_priced.record.usd is None
 
 
 def test_who_does_not_count_tokens_may_have_used_the_most(tmp_path: Path) -> None:
     one = ledger(Told([Answer(text="yes")]), tmp_path)
     ask(one)
-    assert one.calls[0].usd == spent(tmp_path) == MOST
+    assert one.calls[0].record.usd == spent(tmp_path) == MOST
 
 
 class PowerLoss(BaseException):
@@ -134,11 +134,11 @@ def test_a_run_that_is_killed_has_spent_what_it_may_have(tmp_path: Path) -> None
 def test_what_got_lost_is_asked_once_more_at_its_own_cost(tmp_path: Path) -> None:
     one = ledger(Told([LOST, YES]), tmp_path)
     assert ask(one) == YES
-    assert [call.outcome for call in one.calls] == [ReplyOutcome.LOST, Stop.END]
-    assert one.calls[0].usd == MOST and spent(tmp_path) == pytest.approx(MOST + 0.007)
+    assert [call.record.outcome for call in one.calls] == [ReplyOutcome.LOST, Stop.END]
+    assert one.calls[0].record.usd == MOST and spent(tmp_path) == pytest.approx(MOST + 0.007)
     tight = ledger(Told([LOST, YES]), tmp_path / "other", max_usd=1.5 * MOST)
     assert refused(tight).outcome is ReplyOutcome.CEILING
-    assert [call.outcome for call in tight.calls] == [ReplyOutcome.LOST, ReplyOutcome.CEILING]
+    assert [call.record.outcome for call in tight.calls] == [ReplyOutcome.LOST, ReplyOutcome.CEILING]
 
 
 def test_what_is_lost_twice_is_lost(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_a_failure_costs_nothing_or_as_much_as_it_may_have(tmp_path: Path, usage
     one = ledger(Told([NoAnswer("no", outcome=ReplyOutcome.LOST, usage=usage)]), tmp_path)
     refused(one)
     (call,) = one.calls
-    assert call.usage == usage and call.message == "no" and call.seconds == 1.0
+    assert call.record.usage == usage and call.record.message == "no" and call.record.seconds == 1.0
     assert (
-        call.usd
+        call.record.usd
         == spent(tmp_path)
         == (0.0 if usage == Usage() else pytest.approx((12 * 100 + 100 * 500) / 1e6))
     )
@@ -164,7 +164,7 @@ def test_what_is_replayed_costs_nothing_and_is_not_kept_twice(tmp_path: Path) ->
     one = ledger(Told([YES], recorded=True), tmp_path, max_usd=0.0)
     assert ask(one) == YES
     (call,) = one.calls
-    assert call.recorded and call.seconds is None and call.usd == pytest.approx(0.007)
+    assert call.recorded and call.record.seconds is None and call.record.usd == pytest.approx(0.007)
     assert spent(tmp_path) == 0 and not (tmp_path / "a").exists()
 
 
@@ -186,7 +186,7 @@ def test_what_was_not_sent_cost_nothing(
     one = ledger(Claude(Settings(tries=2), sleep=lambda _: None), tmp_path, max_usd=9.0)
     for _ in range(3):
         assert name in str(error := refused(one)) or "cannot be reached" in str(error)
-    assert [call.usd for call in one.calls] == [0.0, 0.0, 0.0]
+    assert [call.record.usd for call in one.calls] == [0.0, 0.0, 0.0]
     assert spent(tmp_path) == 0 and not list((tmp_path / "a" / FOLDER).iterdir())
 
 
@@ -270,7 +270,9 @@ def test_whatever_a_service_does_no_more_is_spent_than_may_be(
     billed = sum(money.usd_of(usage, "dear", PRICES) or 0.0 for usage in server.billed)
     assert spent(tree) <= max_usd + 1e-12
     assert billed <= max_usd + 1e-12
-    assert sum(call.usd or 0.0 for call in one.calls if not call.recorded) == pytest.approx(spent(tree))
+    assert sum(call.record.usd or 0.0 for call in one.calls if not call.recorded) == pytest.approx(
+        spent(tree)
+    )
     for file in tree.rglob("*.json"):
         assert SECRET not in file.read_text()
         read(file)
@@ -293,4 +295,6 @@ def test_a_ledger_of_no_prices_still_keeps_answers(tmp_path: Path) -> None:
         clock=lambda: 0.0,
         now=lambda: DAY,
     )
-    assert ask(one) == YES and one.calls[0].usd is None and len(list((tmp_path / FOLDER).iterdir())) == 1
+    assert (
+        ask(one) == YES and one.calls[0].record.usd is None and len(list((tmp_path / FOLDER).iterdir())) == 1
+    )

@@ -13,7 +13,7 @@ from overlayccl_core.program.kinds import FLOATS
 from overlayccl_core.rewrites.recipe import replay, sources
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Stage
-from overlayccl_core.search.full_size import DEARER, FullSize, us_of
+from overlayccl_core.search.full_size import DEARER, FullSize
 from overlayccl_core.search.judge import Judge
 from overlayccl_core.search.loop import Stop, explore
 from overlayccl_core.search.proposal import ProposalOutcome, Sketch
@@ -84,7 +84,7 @@ def test_so_many_families_are_replayed_and_more_only_while_they_may_be_the_cheap
     few, all_ = explored(without("collective_permute"), 2), explored(without("collective_permute"), 1000)
     assert few.replay_promising() and all_.replay_promising()
     assert len(few.full.elites) < len(all_.full.elites)
-    assert us_of(few.full.cheapest()[0]) == us_of(all_.full.cheapest()[0])
+    assert few.full.cheapest()[0].us == all_.full.cheapest()[0].us
 
 
 def test_what_a_step_makes_dear_or_impossible_at_the_small_case_is_not_tried_at_the_large_one() -> None:
@@ -96,7 +96,7 @@ def test_what_a_step_makes_dear_or_impossible_at_the_small_case_is_not_tried_at_
     twin = at.small.of_recipe(winner.recipe)
     assert twin is not None
     there = {step: at.small.try_step(twin, step) for step in steps}
-    skipped = {s for s, c in there.items() if c and (not c.feasible or us_of(c) > DEARER * us_of(twin))}
+    skipped = {s for s, c in there.items() if c and (not c.feasible or c.us > DEARER * twin.us)}
     tried = {a.steps[-1] for a in at.full.attempts if a.parent == winner.program.value_digest}
     assert skipped and skipped.isdisjoint(tried)
     assert set(steps) - skipped <= tried

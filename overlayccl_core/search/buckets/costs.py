@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core import catalog
-from overlayccl_core.costmodel.features import CACHED_BYTES, Term, features
-from overlayccl_core.costmodel.price import price_features
+from overlayccl_core.costmodel.features import CACHED_BYTES, Term
+from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.library import read_library
@@ -76,18 +76,18 @@ class BucketCosts:
 def bucket_costs(theta: Theta, *, ranks: int, ranks_per_node: int, dtype: DType) -> BucketCosts:
     """Return the costs by theta. ValueError names coefficients missing from the deployment's probes."""
 
-    def price(elements: int, tensors: int) -> tuple[float, float]:
+    def priced(elements: int, tensors: int) -> tuple[float, float]:
         return _priced(_program([elements // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
 
     def line(tensors: int) -> Line:
         small, medium, large = (n * dtype.bytes for n in (SMALL, MEDIUM, LARGE))
-        small_us, medium_us, large_us = (price(n, tensors)[0] for n in (SMALL, MEDIUM, LARGE))
+        small_us, medium_us, large_us = (priced(n, tensors)[0] for n in (SMALL, MEDIUM, LARGE))
         slope = (medium_us - small_us) / (medium - small)
         straight = Line(fixed_us=max(small_us - small * slope, 0.0), us_per_byte=slope)
         bend = max(large_us - float(straight.us(large)), 0.0)
         return replace(straight, uncached_us_per_byte=bend / (large - CACHED_BYTES))
 
-    _, launch_us = price(SMALL, 1)
+    _, launch_us = priced(SMALL, 1)
     return BucketCosts(
         alone=line(1), packed=line(2), launch_us=launch_us, low=theta.residual_low, high=theta.residual_high
     )
@@ -124,11 +124,11 @@ def _program(sizes: Sequence[int], ranks: int, ranks_per_node: int, dtype: DType
 
 def _priced(program: Program, theta: Theta) -> tuple[float, float]:
     """Return (us without the launch of a call, us of the launch)."""
-    price = price_features(features(program), theta)
-    if price.us is None:
+    priced = price(program, theta)
+    if priced.us is None:
         raise ValueError(
             f"no price for an all_reduce on this deployment: its probes gave no theta for "
-            f"{', '.join(price.missing)}: give the probes more seconds"
+            f"{', '.join(priced.missing)}: give the probes more seconds"
         )
-    launch = price.terms.get(Term.LAUNCH, 0.0)
-    return price.us - launch, launch
+    launch = priced.terms.get(Term.LAUNCH, 0.0)
+    return priced.us - launch, launch

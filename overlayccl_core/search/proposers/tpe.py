@@ -52,7 +52,8 @@ class Tpe:
         self._bases = self._bases or [c for c in standing.archive.candidates if may_begin(c, standing)]
         if self._asked is not None:
             trial, number = self._asked
-            self.study.tell(trial, _us(standing.candidate_of(standing.attempts[number])))
+            candidate = standing.candidate_of(standing.attempts[number])
+            self.study.tell(trial, candidate.us if candidate and candidate.feasible else inf)
             self._asked = None
         if not self._bases or standing.evaluations >= self.search.evaluations:
             return None
@@ -80,12 +81,6 @@ class Tpe:
                     continue
                 steps.append(step)
         return tuple(steps)
-
-
-def _us(candidate: Candidate | None) -> float:
-    if candidate is None or not candidate.feasible or candidate.price.us is None:
-        return inf
-    return candidate.price.us
 
 
 def proposer(search: Search) -> Tpe:

@@ -152,14 +152,16 @@ def test_where_nobody_answers_or_the_money_ends_what_was_measured_is_kept(tmp_pa
     gone = NoAnswer("the service is down", outcome=ReplyOutcome.OVERLOADED)
     talked = talk(tmp_path / "down", turn(COLLECTIVE), gone)
     assert talked.chooser.ended.endswith(": the service is down") and len(programs(talked)) == 1
-    assert [one.outcome for one in talked.chooser.ledger.calls] == ["tool_calls", "overloaded"]
+    assert [one.record.outcome for one in talked.chooser.ledger.calls] == ["tool_calls", "overloaded"]
 
     def poor(model: object, tree: Path) -> Ledger:
         return ledger(model, tree, max_usd=3.5)
 
     talked = talk(tmp_path, turn(COLLECTIVE), ask=poor, how={"model": "dear"})
     assert talked.chooser.ended.startswith("asked no more: max_usd: ")
-    assert len(programs(talked)) >= 1 and talked.chooser.ledger.calls[-1].outcome is ReplyOutcome.CEILING
+    assert (
+        len(programs(talked)) >= 1 and talked.chooser.ledger.calls[-1].record.outcome is ReplyOutcome.CEILING
+    )
 
 
 def test_a_launch_that_fails_is_told_without_places_and_what_was_measured_is_kept(tmp_path: Path) -> None:

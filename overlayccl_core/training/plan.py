@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from overlayccl_core.backends.plan import MODULES, PLAN_FILE
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.problem import Direction
+from overlayccl_core.tables.plain import of_data, rebuilt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +87,8 @@ class TrainingPlan:
     def read(cls, folder: Path) -> "TrainingPlan":
         """Read the plan of a folder."""
         data = json.loads((folder / PLAN_FILE).read_text())
-        settings = TypeAdapter(StepSettings).validate_python(data["settings"])
-        arms = TypeAdapter(tuple[Arm, ...]).validate_python(data["arms"])
+        settings = of_data(StepSettings, data["settings"])
+        arms = of_data(tuple[Arm, ...], data["arms"])
         return cls(**{**data, "model": Model.from_data(data["model"]), "settings": settings, "arms": arms})
 
 
@@ -137,5 +136,4 @@ def write_records(folder: Path, rank: int, records: Sequence[RankRecord]) -> Non
 def read_records(folder: Path, ranks: int) -> list[list[RankRecord]]:
     """Read the records, [rank][entry], with the same arms and purposes on every rank."""
     texts = [(folder / f"rank-{rank}.json").read_text() for rank in range(ranks)]
-    form = TypeAdapter(list[RankRecord])
-    return [form.validate_python(json.loads(text)) for text in texts]
+    return [rebuilt(list[RankRecord], text) for text in texts]

@@ -124,6 +124,14 @@ def test_where_an_arm_has_a_plainer_ones_program_at_one_case_it_is_deployed_at_a
     assert arms(decided) == {"finalist_1"}
 
 
+def test_an_arm_that_no_case_has_is_not_judged(flow: SimpleNamespace) -> None:
+    """Where no Case has a second finalist, it would be the first once more."""
+    one = flow.ready.filter(pl.col("arm") != "finalist_2")
+    decided = decide(flow, train_tables(one, flow.folder), ready=one)
+    assert "finalist_2" not in {row["arm"] for row in decided.verdicts}
+    assert "finalist_1" in {row["arm"] for row in decided.verdicts}
+
+
 def test_an_arm_that_lacks_a_finalist_at_one_case_is_deployed_at_all_as_it_was_trained(
     flow: SimpleNamespace,
 ) -> None:

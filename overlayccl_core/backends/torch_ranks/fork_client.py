@@ -26,7 +26,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # the caller may 
 
 
 def starter(environment: Mapping[str, str]) -> Starter:
-    """Return the Starter of ranks with this environment, plus `Part.environment` of each rank."""
+    """Return the Starter of ranks with this environment, plus `LocalRanks.environment` of each rank."""
     return lambda plan, part: start(plan, part, environment)
 
 

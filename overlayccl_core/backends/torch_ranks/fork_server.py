@@ -42,9 +42,8 @@ def serve() -> None:
         for module in (asked["worker"], *asked["imports"]):
             with suppress(Exception):  # the importing rank reports it
                 resolve_name(module)
-        server = (
-            None if part.port else socket.create_server((part.address, 0))
-        )  # else another host has the store
+        another_host_has_the_store = bool(part.port)
+        server = None if another_host_has_the_store else socket.create_server((part.address, 0))
         me = os.getpid()
         pid = os.fork() or _launch(asked, part, server, me)
         _answer(pid=pid, port=server.getsockname()[1] if server else part.port)

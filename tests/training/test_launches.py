@@ -196,6 +196,7 @@ def test_a_finished_launch_is_not_run_again(data_parallel: Trained) -> None:
     said: list[str] = []
     again = train(data_parallel.training, data_parallel.folder, "train-test", "", said.append)
     assert again == data_parallel.rows
+    said = [line for line in said if not line.startswith("waiting")]  # for the machine, where others time
     assert len(said) == 1 and "launch 1 of 1 " in said[0]
 
 

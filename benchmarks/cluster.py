@@ -22,7 +22,7 @@ from overlayccl_core.backends.torchxla.backend import emit
 from overlayccl_core.configuration import searches, settings, topology
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import cases as cases_

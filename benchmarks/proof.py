@@ -11,7 +11,8 @@ from benchmarks.alone import alone
 from benchmarks.examples import PROBLEMS, example
 from overlayccl_core import catalog
 from overlayccl_core.gates import equivalence, legality
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE

@@ -4,7 +4,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.gates import equivalence, legality
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.problem import Direction
 from tests.known_cases import SMALL, case
 

@@ -6,7 +6,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import functions_of
 from overlayccl_core.program.tracing import trace_source

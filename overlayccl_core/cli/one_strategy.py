@@ -16,8 +16,9 @@ from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
-from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.measurements import Measurement, measurements
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
 from overlayccl_core.stages.known_ways import known_way_rows

@@ -17,8 +17,8 @@ from overlayccl_core.cli.one_strategy import YOURS, Contender
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.gates.bench import is_below
-from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.measuring.figures import figures
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.kinds import printable
 from overlayccl_core.program.library import Role

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.configuration.searches import file_and_seed
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.measuring.statistics import over_seeds
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.numerics import NumericsClass

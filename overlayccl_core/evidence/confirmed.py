@@ -9,8 +9,8 @@ import polars as pl
 from overlayccl_core.evidence.benched import Benched, model_choice, regret
 from overlayccl_core.evidence.predictions import Place, Prediction
 from overlayccl_core.evidence.standing import Headline, passes_of
-from overlayccl_core.gates.verdict import Gate, Outcome
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.rewrites.recipe import Recipe

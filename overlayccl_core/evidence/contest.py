@@ -17,8 +17,9 @@ from overlayccl_core.evidence.predictions import Place, at, place_of
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms, judged, ran_by, trained_as_others
 from overlayccl_core.evidence.verdict_rows import row
 from overlayccl_core.gates.choice import Contender, choose
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.arms import ArmName, arms_of, at_case, only_problem
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
 

@@ -8,7 +8,8 @@ from overlayccl_core.configuration.searches import Begin, Search
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns
 from overlayccl_core.evidence.verdict_rows import judged_columns
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.library import Role
 from overlayccl_core.rewrites.recipe import Recipe

@@ -10,8 +10,9 @@ import polars as pl
 from overlayccl_core.configuration.models import label, of_label
 from overlayccl_core.gates.bench import FAILED
 from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.arms import ArmName, at_case
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads

@@ -1,7 +1,8 @@
 """Bench: can the measured time be true? A module that skips work is fast."""
 
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
 from overlayccl_core.measuring.job_status import JobStatus
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Estimate
 
 # Failure of a job on real ranks -> reason of its rejection.

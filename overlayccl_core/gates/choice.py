@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from overlayccl_core.gates.training import passes
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Ratio
 
 

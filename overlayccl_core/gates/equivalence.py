@@ -28,7 +28,8 @@ from overlayccl_core.gates.draws import compared, drawn_inputs
 from overlayccl_core.gates.legality import not_linear
 from overlayccl_core.gates.numerics import NO_LOSS, Numerics, measure
 from overlayccl_core.gates.replicas import unlike_replicas
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict, Wrong
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict, Wrong
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
 from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
 from overlayccl_core.program.kinds import DType, Kind

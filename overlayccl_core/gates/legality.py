@@ -1,7 +1,8 @@
 """Legality: may this Program run at all? Order, linearity, capabilities, memory; no ranks, no data."""
 
 from overlayccl_core.deployments.capabilities import Capabilities, call_of, shape_text
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program import arithmetics
 from overlayccl_core.program.memory import peak_bytes
 from overlayccl_core.program.program import Program

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, EvidenceValue, Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, EvidenceValue, Reason, Verdict
 from overlayccl_core.measuring.measurements import mostly
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from overlayccl_core.measuring.outcomes import Gate as Gate
-from overlayccl_core.measuring.outcomes import Outcome as Outcome
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 
 EvidenceValue = int | float | str
 

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, table_of
 from overlayccl_core.report.charts import Ink, by_look, figure, named
 from overlayccl_core.report.sentences import place_of

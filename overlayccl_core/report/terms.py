@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.gates.verdict import Gate, Outcome
 from overlayccl_core.measuring.measurements import Measurement, measurements
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.library import Role
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH

@@ -11,7 +11,8 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence.verdict_rows import judged_columns
 from overlayccl_core.gates import equivalence, legality
-from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.library import BACKWARD, LIBRARY, Role, read_library

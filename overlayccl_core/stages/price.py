@@ -9,7 +9,8 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.costmodel.price import Price, price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.prices import price_columns, theta_of
-from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.gates.verdict import Reason
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint

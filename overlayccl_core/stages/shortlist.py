@@ -19,7 +19,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.evidence.predictions import Place, at, places, predictions
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.library import Role

@@ -15,8 +15,8 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.evidence.values import Proven, value_check
-from overlayccl_core.gates.verdict import Outcome
 from overlayccl_core.measuring.job_status import JobStatus
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.search.candidate import Origin

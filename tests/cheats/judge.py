@@ -5,7 +5,8 @@ from typing import Any
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.tracing import trace_source

@@ -13,7 +13,8 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.problems import dist_ce
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.library import functions_of

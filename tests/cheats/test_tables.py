@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from overlayccl_core.gates.verdict import Gate, Reason
+from overlayccl_core.gates.verdict import Reason
+from overlayccl_core.measuring.outcomes import Gate
 from overlayccl_core.program import language, nodes
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.recorder import Value, active

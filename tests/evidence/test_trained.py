@@ -3,7 +3,7 @@
 import polars as pl
 
 from overlayccl_core.evidence.trained import Ran, arms_by_model, judged
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.program import Program

@@ -1,7 +1,8 @@
 """The bench gate: a time that cannot be true is no result."""
 
 from overlayccl_core.gates.bench import check
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Estimate
 
 TIMED = Estimate(value=100.0, standard_error=1.0, rounds=12)

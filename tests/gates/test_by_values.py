@@ -8,7 +8,8 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.gates.equivalence import lossy_bound_of, prove
-from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program import meaning
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE
 from overlayccl_core.program.problem import Direction, Problem

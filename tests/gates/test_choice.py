@@ -8,7 +8,8 @@ import pytest
 from overlayccl_core.gates import bench
 from overlayccl_core.gates.choice import Choice, Contender, choose
 from overlayccl_core.gates.training import judge
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason
+from overlayccl_core.gates.verdict import Reason
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Estimate, Ratio
 from tests.gates.training_evidence import trial
 

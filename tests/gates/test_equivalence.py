@@ -10,7 +10,8 @@ from benchmarks.examples import example
 from overlayccl_core import catalog
 from overlayccl_core.gates.components import components
 from overlayccl_core.gates.equivalence import denominator, own_error, prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program import meaning
 from overlayccl_core.program.kinds import FLOATS, DType
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, NumericsClass

@@ -4,7 +4,8 @@ import pytest
 
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates.legality import check
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Outcome, Reason
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source

@@ -5,7 +5,8 @@ import pytest
 
 from overlayccl_core.gates import equivalence
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Outcome, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Verdict
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program import atoms
 from overlayccl_core.program.program import Program
 from tests.random_programs import equal_over_elements, mutant, random_program

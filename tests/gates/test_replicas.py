@@ -14,7 +14,8 @@ from overlayccl_core.backends.torchdist import backend
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.gates.replicas import unlike_replicas
-from overlayccl_core.gates.verdict import Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.arithmetics import Real
 from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.kinds import Placement

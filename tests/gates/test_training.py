@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from overlayccl_core.gates.training import Losses, Trained, band, judge, passes
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.numerics import NumericsClass
 from tests.gates.training_evidence import MATMULS, SEEDS, arm, curve, steps, trial
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from overlayccl_core.gates.verdict import Gate, Outcome, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.measuring.outcomes import Gate, Outcome
 
 
 def test_evidence_is_sorted_and_found_by_name() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overlayccl_core import catalog
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.problems import alltoallv
 from overlayccl_core.program.arithmetics import Real
 from overlayccl_core.program.case import Case

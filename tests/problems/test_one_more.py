@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from overlayccl_core import catalog
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.problem import Direction
 from tests.known_cases import proof_of
 from workflow_scripts.pipeline import prepare

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
-from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.gates.verdict import Reason
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.problems import pp_send_recv
 from overlayccl_core.program.arithmetics import Real
 from overlayccl_core.program.case import Case

@@ -4,7 +4,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.gates import equivalence
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.rename import ports_in_order, renamed
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import transpose

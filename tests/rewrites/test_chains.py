@@ -9,7 +9,7 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.gates import equivalence
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.transpose import transpose

@@ -7,7 +7,8 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import Outcome, Verdict
+from overlayccl_core.gates.verdict import Verdict
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source

@@ -4,7 +4,8 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
-from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.gates.verdict import Reason
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.memory import peak_bytes

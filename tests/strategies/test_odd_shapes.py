@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import Role
 from overlayccl_core.stages.known_ways import known_ways_of

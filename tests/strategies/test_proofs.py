@@ -7,7 +7,7 @@ import pytest
 from benchmarks.examples import example
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Direction, Problem

@@ -6,7 +6,8 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
-from overlayccl_core.gates.verdict import Gate, Reason
+from overlayccl_core.gates.verdict import Reason
+from overlayccl_core.measuring.outcomes import Gate
 from overlayccl_core.program.kinds import Kind, NotApplicable, Rejected
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.payload import wire_bytes

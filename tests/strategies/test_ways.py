@@ -7,7 +7,7 @@ import pytest
 
 from overlayccl_core import catalog, loader
 from overlayccl_core.digest import Sources
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.kinds import Kind, NotApplicable, Reduction, Rejected
 from overlayccl_core.program.library import functions_of, read_library
 from overlayccl_core.program.nodes import Node

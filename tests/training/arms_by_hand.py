@@ -15,8 +15,9 @@ from overlayccl_core.configuration.models import Model, sites_of
 from overlayccl_core.emit.deployed_case import DeployedCase, Stamp
 from overlayccl_core.evidence.trained import arms_by_model
 from overlayccl_core.gates import training as gate
-from overlayccl_core.gates.verdict import Outcome, Reason
+from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.numerics import NumericsClass

@@ -14,7 +14,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.fields import Fields, schema
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import legality
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.probes.asked.exchanges import Coalesced, Collectives, PointToPoint
 from overlayccl_core.probes.asked.local_work import Arithmetic, Copies
 from overlayccl_core.probes.asked.order import MOST, Order, ProbeTarget, finished, sized

@@ -9,7 +9,7 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import Outcome
+from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites import joining

@@ -1,16 +1,15 @@
-"""alltoallv: every rank has rows for every other one, as many as a matrix of counts says, one behind the other.
+"""alltoallv: every rank has rows for every other one, one behind the other; a matrix of counts says how many.
 
-The exchange of a mixture of experts whose tokens are not spread evenly. The counts are part of the Case: one proof,
-one compiled graph for each matrix. No buffer shows them, so a call brings its rank's row. The backward is the same
+The exchange of a mixture of experts with unevenly spread tokens. The counts are part of the Case: one proof, one
+compiled graph for each matrix. No buffer shows them, so a call brings its rank's row. The backward is the same
 exchange with the counts transposed.
 
-A buffer has room for the rank that has the most. What lies behind a rank's own rows is not valid where it is sent,
-and zeros where it arrives.
+A buffer has room for the rank with the most rows. Behind a rank's own rows it is not valid where it is sent, and
+zero where it arrives.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from pydantic import Field, model_validator
 
 from overlayccl_core.configuration.fields import Count, Fields
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks
+from overlayccl_core.program.case import Case, ParameterValue, fewer_ranks, one_way_factor
 from overlayccl_core.program.case import parameters as sorted_parameters
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.language import (
@@ -34,24 +33,25 @@ from overlayccl_core.program.language import (
 from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
 from overlayccl_core.program.recorder import IO
 
-Matrix = NDArray[np.int64]  # [N, N]: rows that rank i has for rank j
+Matrix = NDArray[np.int64]  # [N, N]: rows of rank i for rank j
 
 ZIPF = 1.2  # how popular experts are in a mixture without balancing
 BUSIEST = 4  # times as many rows
 OWN = "counts"  # in place of a pattern's name
 
+Pattern = Literal["uniform", "zipf", "skewed", "zeros", "random", "locality", "increasing"]
 Rows = Annotated[int, Field(ge=0)]
 
 
 class Entry(Fields):
-    """Give pattern and rows, which must divide over the ranks; or counts, a row and a column for each rank."""
+    """Give pattern and rows, a multiple of the ranks; or counts, a row and a column for each rank."""
 
     width: Count = Field(description="elements of a row")
     rows: Count | None = Field(
         default=None,
         description="of a rank, if all pairs had as many: what a pattern starts from, and what counts must sum to",
     )
-    pattern: Literal["uniform", "zipf", "skewed", "zeros", "random", "locality", "increasing"] | None = Field(
+    pattern: Pattern | None = Field(
         default=None,
         description="how counts are drawn where none are given; beside counts, the name in the Case's id",
     )
@@ -68,7 +68,7 @@ class Entry(Fields):
 
 
 def parameters(entry: Entry, ranks: int, dtype: DType) -> dict[str, ParameterValue]:
-    """counts: the matrix, row by row; width: elements of a row; pattern: what the matrix is called."""
+    """counts: the matrix, row by row; width: elements of a row; pattern: its name."""
     counts = _given(entry, ranks) if entry.counts else _drawn(entry, ranks)
     return {"counts": tuple(counts.ravel().tolist()), "width": entry.width, "pattern": entry.pattern or OWN}
 
@@ -99,69 +99,41 @@ def _drawn(entry: Entry, ranks: int) -> Matrix:
         raise ValueError(
             f"rows must divide over the ranks (got {entry.rows} and {ranks}): choose a multiple of {ranks}"
         )
-    return _PATTERNS[entry.pattern](each, ranks, np.random.default_rng(entry.seed))
+    return _of_pattern(entry.pattern, each, ranks, np.random.default_rng(entry.seed))
 
 
-def _uniform(each: int, ranks: int, random: np.random.Generator) -> Matrix:
-    """Expert-choice routing."""
-    return np.full((ranks, ranks), each)
-
-
-def _zipf(each: int, ranks: int, random: np.random.Generator) -> Matrix:
-    """Every rank's tokens choose among experts, the k-th most popular with a share of k^-1.2."""
-    share = random.permutation(np.arange(1, ranks + 1) ** -ZIPF)
-    return random.multinomial(each * ranks, share / share.sum(), ranks)
-
-
-def _skewed(each: int, ranks: int, random: np.random.Generator) -> Matrix:
-    """Four times as many to one rank."""
-    counts = _uniform(each, ranks, random)
-    counts[:, random.integers(ranks)] *= BUSIEST
+def _of_pattern(pattern: Pattern, each: int, ranks: int, random: np.random.Generator) -> Matrix:
+    """Draw the counts; a pair has `each` rows where all have as many."""
+    counts: Matrix = np.full((ranks, ranks), each)
+    match pattern:
+        case "uniform":  # expert-choice routing
+            pass
+        case "zipf":  # tokens choose among experts, the k-th most popular with a share of k^-1.2
+            share = random.permutation(np.arange(1, ranks + 1) ** -ZIPF)
+            counts = random.multinomial(each * ranks, share / share.sum(), ranks)
+        case "skewed":  # four times as many to one rank
+            counts[:, random.integers(ranks)] *= BUSIEST
+        case "zeros":  # half the pairs have none; a rank and itself always have some
+            some = random.random((ranks, ranks)) < 0.5
+            counts[~(some | np.eye(ranks, dtype=bool))] = 0
+        case "random":  # from 1 to twice as many
+            counts = random.integers(1, 2 * each + 1, (ranks, ranks))
+        case "locality":  # four times as many to itself, half of that to its neighbours on a ring, and so on
+            ahead = (np.arange(ranks) - np.arange(ranks)[:, None]) % ranks
+            halvings = np.ceil(np.log2(np.minimum(ahead, ranks - ahead) + 1)).astype(np.int64)
+            counts = np.maximum(BUSIEST * each >> halvings, 1)
+        case "increasing":  # from 1 for the first rank to twice as many for the last
+            counts[:] = np.linspace(1, 2 * each, ranks).astype(np.int64)
     return counts
-
-
-def _zeros(each: int, ranks: int, random: np.random.Generator) -> Matrix:
-    """Half the pairs have none; a rank and itself always have some."""
-    some = random.random((ranks, ranks)) < 0.5
-    return np.where(some | np.eye(ranks, dtype=bool), each, 0)
-
-
-def _random(each: int, ranks: int, random: np.random.Generator) -> Matrix:
-    """From 1 to twice as many."""
-    return random.integers(1, 2 * each + 1, (ranks, ranks))
-
-
-def _locality(each: int, ranks: int, random: np.random.Generator) -> Matrix:
-    """Four times as many to itself, half of that to its neighbours on a ring, again half at twice the distance."""
-    ahead = (np.arange(ranks) - np.arange(ranks)[:, None]) % ranks
-    halvings = np.ceil(np.log2(np.minimum(ahead, ranks - ahead) + 1)).astype(np.int64)
-    counts: Matrix = np.maximum(BUSIEST * each >> halvings, 1)
-    return counts
-
-
-def _increasing(each: int, ranks: int, random: np.random.Generator) -> Matrix:
-    """From 1 for the first rank to twice as many for the last."""
-    return np.tile(np.linspace(1, 2 * each, ranks).astype(np.int64), (ranks, 1))
-
-
-_PATTERNS: Mapping[str, Callable[[int, int, np.random.Generator], Matrix]] = {
-    "uniform": _uniform,
-    "zipf": _zipf,
-    "skewed": _skewed,
-    "zeros": _zeros,
-    "random": _random,
-    "locality": _locality,
-    "increasing": _increasing,
-}
 
 
 def counts_of(case: Case) -> Matrix:
-    """[N, N]: rows that rank i has for rank j."""
+    """[N, N]: rows of rank i for rank j."""
     return np.array(case["counts"]).reshape(case.ranks, case.ranks)
 
 
 def name(case: Case) -> str:
-    """zipf-64KiB: what the counts are called, bytes of the largest buffer that is sent."""
+    """zipf-64KiB: name of the counts, bytes of the largest send buffer."""
     return f"{case['pattern']}-{bytes_text(payload_bytes(case))}"
 
 
@@ -219,7 +191,7 @@ def reference(io: IO, p: Any) -> None:
 
 
 def has_backward(case: Case) -> bool:
-    """The gradients of what arrived go back the way they came."""
+    """The gradients of the arrived rows go back."""
     return True
 
 
@@ -235,9 +207,7 @@ def payload_bytes(case: Case) -> int:
     return int(counts_of(case).sum(1).max() * case["width"] * case.dtype.bytes)
 
 
-def bus_factor(case: Case) -> float:
-    """busbw = algbw * (n - 1) / n, as alltoall in nccl-tests, doc/PERFORMANCE.md."""
-    return (case.ranks - 1) / case.ranks
+bus_factor = one_way_factor
 
 
 def proxy(large: Case) -> dict[str, Any]:
@@ -255,7 +225,7 @@ def proxy(large: Case) -> dict[str, Any]:
 def examples(ranks: int) -> dict[str, dict[str, Any]]:
     """By name: entries at which all its strategies are proven, at so many ranks."""
     train = {"rows": 10 * ranks, "width": 2048}  # OLMoE: 256 tokens for 8 of 224 experts
-    patterns = {f"train-{pattern}": {"pattern": pattern, **train} for pattern in _PATTERNS}
+    patterns = {f"train-{pattern}": {"pattern": pattern, **train} for pattern in get_args(Pattern)}
     return {
         "small": {"pattern": "random", "rows": 6 * ranks, "width": 5},
         "train": patterns.pop("train-uniform"),  # expert-choice routing

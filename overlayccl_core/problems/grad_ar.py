@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from overlayccl_core.configuration.fields import Count, Fields, OfTensors
 from overlayccl_core.configuration.sizes import Bytes, bytes_text
-from overlayccl_core.program.case import Case, ParameterValue
+from overlayccl_core.program.case import Case, ParameterValue, all_reduce_factor
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce, scale
 from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
@@ -132,9 +132,7 @@ def payload_bytes(case: Case) -> int:
     return int(sum(case["sizes"]) * case.dtype.bytes)
 
 
-def bus_factor(case: Case) -> float:
-    """busbw = algbw * 2 (n - 1) / n, as all_reduce in nccl-tests, doc/PERFORMANCE.md."""
-    return 2 * (case.ranks - 1) / case.ranks
+bus_factor = all_reduce_factor
 
 
 def proxy(large: Case) -> dict[str, Any]:

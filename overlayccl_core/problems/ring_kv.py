@@ -11,7 +11,7 @@ from pydantic import Field
 
 from overlayccl_core.configuration.fields import Count, Fields
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.program.case import Case, ParameterValue, count, divisible, fewer_ranks
+from overlayccl_core.program.case import Case, ParameterValue, count, divisible, fewer_ranks, one_way_factor
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_gather
 from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
@@ -95,9 +95,7 @@ def payload_bytes(case: Case) -> int:
     return int(SLOTS * count(_whole(case)) * case.dtype.bytes)
 
 
-def bus_factor(case: Case) -> float:
-    """busbw = algbw * (n - 1) / n, as all_gather in nccl-tests, doc/PERFORMANCE.md."""
-    return (case.ranks - 1) / case.ranks
+bus_factor = one_way_factor
 
 
 def proxy(large: Case) -> dict[str, Any]:

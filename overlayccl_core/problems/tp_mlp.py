@@ -18,7 +18,7 @@ from pydantic import Field
 
 from overlayccl_core.configuration.fields import Count, Fields
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.program.case import Case, ParameterValue, count
+from overlayccl_core.program.case import Case, ParameterValue, all_reduce_factor, count
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_reduce
 from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
@@ -113,9 +113,7 @@ def payload_bytes(case: Case) -> int:
     return int(case["microbatches"] * case["layers"] * count(case["shape"]) * case.dtype.bytes)
 
 
-def bus_factor(case: Case) -> float:
-    """busbw = algbw * 2 (n - 1) / n, as all_reduce in nccl-tests, doc/PERFORMANCE.md."""
-    return 2 * (case.ranks - 1) / case.ranks
+bus_factor = all_reduce_factor
 
 
 def proxy(large: Case) -> dict[str, Any]:

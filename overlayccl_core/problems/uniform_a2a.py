@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from overlayccl_core.configuration.fields import Count, Fields
 from overlayccl_core.configuration.sizes import Bytes, bytes_text
-from overlayccl_core.program.case import Case, ParameterValue, count
+from overlayccl_core.program.case import Case, ParameterValue, count, one_way_factor
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.language import all_to_all
 from overlayccl_core.program.problem import PortSpec, Problem, Segment, of_every_problem
@@ -78,7 +78,7 @@ def reference(io: IO, p: Any) -> None:
 
 
 def has_backward(case: Case) -> bool:
-    """The gradients of what arrived go back the way they came."""
+    """The gradients of the arrived chunks go back."""
     return True
 
 
@@ -92,9 +92,7 @@ def payload_bytes(case: Case) -> int:
     return int(count((case.ranks, case["chunk"], case["width"])) * case.dtype.bytes)
 
 
-def bus_factor(case: Case) -> float:
-    """busbw = algbw * (n - 1) / n, as alltoall in nccl-tests, doc/PERFORMANCE.md."""
-    return (case.ranks - 1) / case.ranks
+bus_factor = one_way_factor
 
 
 def proxy(large: Case) -> dict[str, Any]:

@@ -139,6 +139,16 @@ def divisible(extent: int, ranks: int) -> int:
     return -(-extent // ranks) * ranks
 
 
+def all_reduce_factor(case: Case) -> float:
+    """2 (n - 1) / n, the busbw / algbw of an all_reduce in nccl-tests (doc/PERFORMANCE.md)."""
+    return 2 * (case.ranks - 1) / case.ranks
+
+
+def one_way_factor(case: Case) -> float:
+    """(n - 1) / n, that of an all_gather, a reduce_scatter or an all_to_all in nccl-tests."""
+    return (case.ranks - 1) / case.ranks
+
+
 def count(shape: tuple[int, ...]) -> int:
     """Elements of a shape."""
     return prod(shape)

@@ -15,7 +15,7 @@ from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
 from overlayccl_core.measuring.outcomes import Outcome
-from overlayccl_core.problems import dist_ce
+from overlayccl_core.problems.trial_data import logits as trial_data
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.library import functions_of
 from overlayccl_core.program.problem import Direction
@@ -255,7 +255,7 @@ def test_one_token_is_computed_in_a_way_of_its_own(monkeypatch: pytest.MonkeyPat
     assert verdict.outcome is Outcome.FAIL
     assert "element 4, of a token with" in verdict.message
     assert "far above the others" in verdict.message
-    monkeypatch.setattr(dist_ce, "LOGITS_DRAWN", 2**18)
+    monkeypatch.setattr(trial_data, "LOGITS_DRAWN", 2**18)
     verdict = judged(function)
     assert (verdict.outcome, verdict.reason) == (Outcome.UNPROVEN, Reason.TOO_LARGE)
     assert "token 4 is computed as 0 others" in verdict.message
@@ -268,9 +268,9 @@ def test_losses_of_a_training_run_are_drawn_without_a_gap(tokens: int, vocabular
     brought = catalog.build(case).nonlinear
     assert brought is not None
     draw = next(iter(brought.draws(np.random.default_rng(0), True, None)))
-    logits = draw.inputs[dist_ce.LOGITS].reshape(4, tokens, -1).swapaxes(0, 1).reshape(tokens, -1)
-    target = np.take_along_axis(logits, draw.inputs[dist_ce.TARGETS].T, 1)[:, 0]
+    logits = draw.inputs[trial_data.LOGITS].reshape(4, tokens, -1).swapaxes(0, 1).reshape(tokens, -1)
+    target = np.take_along_axis(logits, draw.inputs[trial_data.TARGETS].T, 1)[:, 0]
     losses = np.log(np.exp(logits.astype(np.float64)).sum(1)) - target
-    ordered = np.sort([0, *losses, dist_ce.NEAR_LOSSES])
+    ordered = np.sort([0, *losses, trial_data.NEAR_LOSSES])
     assert np.diff(ordered).max() < gap
     assert np.diff(ordered[ordered < 0.5]).max() < gap / 4

@@ -1,6 +1,6 @@
 """alltoallv: counts, what of the buffers is valid, and every known way proven at ragged counts."""
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.stages.known_ways import known_ways_of
 from tests.known_cases import proof_of
 
-PATTERNS = list(alltoallv._PATTERNS)
+PATTERNS = get_args(alltoallv.Pattern)
 RAGGED = [[1, 4, 0, 2], [3, 0, 5, 1], [0, 0, 0, 0], [1, 1, 3, 0]]
 
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from overlayccl_core import catalog
 from overlayccl_core.problems import dist_ce
+from overlayccl_core.problems.trial_data import logits as trial_data
 from overlayccl_core.program.arithmetics import Double
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
@@ -94,13 +95,13 @@ def test_every_kind_of_data_is_tried_and_the_target_is_in_every_part(tokens: int
         for t in range(tokens):
             label = draw.label(("losses",), t)
             labels[t].add(label)
-            if dist_ce.FAR in label:
+            if trial_data.FAR in label:
                 high.add(int(whole[t].argmax()))
                 targets.add(int(draw.inputs["targets",][0, t]))
     assert high == targets == set(range(24))
     for of_token in labels:
         kinds = {label.split(", around")[0] for label in of_token}
-        assert kinds == {f"of a token with {k}" for k in (*dist_ce.KINDS, dist_ce.FAR)}
+        assert kinds == {f"of a token with {k}" for k in (*trial_data.KINDS, trial_data.FAR)}
         around = {label.partition(", around ")[2] for label in of_token}
         assert around == {"", "1000", "-1000", "1e+06", "-1e+06"}
 
@@ -127,7 +128,7 @@ def test_tokens_that_are_computed_apart_do_not_meet_their_kinds_in_step() -> Non
     """Where one is infinite, another is not: in step a mistake of the one would hide in that of the other."""
     nonlinear = catalog.build(case(tokens=6, words=4)).nonlinear
     assert nonlinear is not None
-    kinds = {name: number for number, name in enumerate(dist_ce.KINDS)}
+    kinds = {name: number for number, name in enumerate(trial_data.KINDS)}
     apart = Alike(parts=np.arange(6), evenly=True)
     seen = [
         [kinds.get(draw.label(("losses",), t).split(" with ")[1].split(", around")[0], -1) for t in range(6)]

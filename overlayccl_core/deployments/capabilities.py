@@ -12,6 +12,7 @@ from overlayccl_core.program.groups import NO_ORDER
 from overlayccl_core.program.kinds import DType, Kind, Reduction
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
+from overlayccl_core.program.program import Program
 
 # Of replica groups: their size, and the stride between members.
 # Of a permute: the number of senders, and the distance in ranks to their receivers.
@@ -95,6 +96,11 @@ class Capabilities:
     @property
     def refused(self) -> tuple[Capability, ...]:
         return tuple(row for rows in self._rows.values() for row in rows if not row.supported)
+
+    def first_refused(self, program: Program) -> Capability | None:
+        """Return the first unsupported call of a Program; None: all are supported."""
+        found = (self.supports(call_of(call, program.problem.case)) for call in program.calls)
+        return next((one for one in found if not one.supported), None)
 
     def supports(self, call: LibraryCall) -> Capability:
         if rows := self._rows.get((call.operation, call.shape, call.dtype)):

@@ -12,7 +12,6 @@ from overlayccl_core.gates.on_ranks import (
     inputs_of,
     meaning,
     small_inputs,
-    wrong_of,
     wrong_values,
 )
 from overlayccl_core.gates.small_values import Small, itself, one_atom, small_of
@@ -93,11 +92,12 @@ def value_check(listed: Iterable[Proven]) -> ValueCheck:
         job, numerics, given = trial.job, proven[trial.job.key].numerics, small(trial.job.key)
         if isinstance(given, TooLarge):
             raise given
+        allowed = tolerance(numerics, job.program)
         if not given.input_tiles:
-            return wrong_values(job.program, numerics, trial.inputs, seen.outputs, of[job.key].right)
-        allowed, inputs = tolerance(numerics, job.program), small_inputs(given, SEED)
-        copies = (seen.outputs, seen.farthest)
-        return next(filter(None, (wrong_of(given, allowed, inputs, x, seen.bits) for x in copies)), "")
+            return wrong_values(given, allowed, trial.inputs, seen.outputs, equal=of[job.key].right)
+        inputs, copies = small_inputs(given, SEED), (seen.outputs, seen.farthest)
+        found = (wrong_values(given, allowed, inputs, copy, bits=seen.bits) for copy in copies)
+        return next(filter(None, found), "")
 
     return ValueCheck(
         trial=trial, wrong=wrong, needed=frozenset(key for key, one in proven.items() if one.reference)

@@ -69,11 +69,10 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
         _Trial(program, reference, backward, draw, random).run(tried, checks, lossy_bound)
     if Check.HOSTILE in checks and brought.named and (joined := joined_wrongly(program, brought, random)):
         raise Wrong(Reason.PARTS_JOINED, joined)
-    message = ""
     if Check.REPLICAS in checks and not _provably_alike(program):
-        message = unlike_replicas(AtomPair.of(program.problem, program.outputs, reference.outputs), program)
-    if message:
-        raise Wrong(Reason.RANKS_DIFFER, message)
+        pair = AtomPair.of(program.problem, program.outputs, reference.outputs)
+        if unlike := unlike_replicas(pair, program):
+            raise Wrong(Reason.RANKS_DIFFER, unlike)
     return tried
 
 
@@ -101,12 +100,12 @@ class _Trial:
         draw: Draw,
         random: np.random.Generator,
     ) -> None:
-        brought = reference.problem.nonlinear
         self.program = program
         self.reference = reference
         self.draw = draw
         self.backward = backward
-        self.wrong_saved = None if brought is None else brought.wrong_saved
+        back = {} if backward is None else backward.problem.outputs
+        self.specs = {**back, **program.problem.outputs}
         self.inputs = {**draw.inputs, **self._cotangents(draw.inputs, random)}
         self.right: tuple[dict[Port, Array], dict[Port, Held]] = {}, {}  # in float64: saved, gradients
         self.saved: dict[Port, Array] = {}  # of the last evaluation
@@ -120,7 +119,8 @@ class _Trial:
             if Check.VALUES in checks:
                 got = self._evaluate(self.program, doubled, Double())
                 self._compare(got, want, NONLINEAR_TOLERANCE, Reason.WRONG_VALUE, "in float64")
-                if self.wrong_saved is not None and (wrong := self.wrong_saved(doubled, self.saved)):
+                brought = self.reference.problem.nonlinear
+                if brought and brought.wrong_saved and (wrong := brought.wrong_saved(doubled, self.saved)):
                     raise Wrong(Reason.WRONG_VALUE, wrong)
             if Check.NUMERICS in checks:
                 got = self._evaluate(self.program, self.inputs, Real())
@@ -167,7 +167,7 @@ class _Trial:
             a = got[port]
             if a is b:
                 continue
-            spec = self._written(port).outputs[port]
+            spec = self.specs[port]
             sizes = np.broadcast_to(np.maximum(self.draw.sizes.get(port, np.ones(1)), SMALLEST), spec.size)
             for rank, part in compared(spec.valid, a.row, b.row, ranks=self.program.problem.ranks):
                 off = _off(a.on(rank)[part], b.on(rank)[part], sizes[part])
@@ -183,12 +183,6 @@ class _Trial:
                     )
                 largest = max(largest, float(off[worst]))
         return largest
-
-    def _written(self, port: Port) -> Problem:
-        """Return the Problem with this output."""
-        if self.backward is not None and port not in self.program.outputs:
-            return self.backward.problem
-        return self.program.problem
 
 
 def _backward_of(problem: Problem) -> Program | None:

@@ -57,18 +57,6 @@ def _shape_of(roots: list[Node]) -> bytes:
     h = hashlib.blake2b(digest_size=16)
     for x in order:
         h.update(f"{x.kind.value};{x.size};{x.dtype.value};{[number[y] for y in x.operands]};".encode())
-        h.update(_attributes(x))
+        h.update(repr(x.attr.equal).encode() if x.kind is Kind.INPUT else x.key)
     h.update(repr([number[x] for x in roots]).encode())
     return h.digest()
-
-
-def _attributes(x: Node) -> bytes:
-    match x.kind:
-        case Kind.INPUT:
-            return repr(x.attr.equal).encode()
-        case Kind.VIEW:
-            return x.map.digest
-        case Kind.SCALE | Kind.SUM | Kind.CAST:
-            return str(x.attr).encode()
-        case _:
-            return x.attr.key  # type: ignore[no-any-return]

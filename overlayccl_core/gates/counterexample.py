@@ -18,8 +18,8 @@ from overlayccl_core.program.program import Program
 MAX_TERMS = 2**18  # of all linear forms of one explanation
 SHOWN_TERMS = 4
 
-Term = tuple[Port, int, int]  # port, rank, index; rank -1: the same on all ranks
-Form = dict[Term, Fraction]
+InputElement = tuple[Port, int, int]  # port, rank, index; rank -1: the same on all ranks
+LinearForm = dict[InputElement, Fraction]
 Element = tuple[int, int]  # rank, index
 
 
@@ -38,7 +38,7 @@ def explain(program: Program, reference: Program, port: Port, rank: int, index: 
     )
 
 
-def linear_form(node: Node, rank: int, index: int) -> Form:
+def linear_form(node: Node, rank: int, index: int) -> LinearForm:
     """Return the linear form of one element: {(port, rank, index): factor}.
 
     Raises:
@@ -46,7 +46,7 @@ def linear_form(node: Node, rank: int, index: int) -> Form:
     """
     order = topological([node])
     pending: dict[Node, dict[Element, Fraction]] = {node: {(rank, index): Fraction(1)}}
-    form: Form = {}
+    form: LinearForm = {}
     spent = 0
     for x in reversed(order):
         places = pending.pop(x, {})
@@ -117,7 +117,7 @@ def _gathered(x: Node, rank: int, index: int) -> Iterator[Element]:
             yield from ((r, index) for r in members)
 
 
-def _first_difference(node: Node, place: Element, want: Form) -> tuple[Node, Element]:
+def _first_difference(node: Node, place: Element, want: LinearForm) -> tuple[Node, Element]:
     """Follow foreign terms towards the inputs; without any, return the last operation beyond mere layout."""
     while node.kind is not Kind.INPUT:
         below = [(y, at) for _, y, at in made_of(node, *place)]
@@ -152,7 +152,7 @@ def _operation_text(program: Program, node: Node, place: Element) -> str:
     return f"{node}{groups} {where}{takes}"
 
 
-def form_text(form: Form) -> str:
+def form_text(form: LinearForm) -> str:
     """Return a form as text: partial[0, 1][5] of ranks 0..3 each + 1/4 gradient[2][7] of rank 1 + ..."""
     if not form:
         return "0"

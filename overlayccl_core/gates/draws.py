@@ -1,6 +1,6 @@
 """Inputs of a proof, arbitrary behind their valid elements, and the comparable parts of its outputs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 from overlayccl_core.gates.verdict import Check
 from overlayccl_core.program.arithmetics import Array
 from overlayccl_core.program.atoms import AtomPair
-from overlayccl_core.program.meaning import classes, guard
+from overlayccl_core.program.meaning import Held, classes, guard
 from overlayccl_core.program.nodes import Port
 
-Draw = Callable[[tuple[int, int]], Array]
 ALL = -1  # a count of elements: all are valid
 Counts = Sequence[int] | NDArray[np.int64]
 
 
-def drawn_inputs(pair: AtomPair, ranks: int, draw: Draw, checks: frozenset[Check]) -> dict[Port, Array]:
+def drawn_inputs(
+    pair: AtomPair, ranks: int, draw: Callable[[tuple[int, int]], Array], checks: frozenset[Check]
+) -> dict[Port, Array]:
     """Draw port -> [K, size], own values for every rank and port; K = 1 if all ranks hold the same, else N."""
     nodes = pair.inputs
     guard(sum((1 if x.attr.equal else ranks) * x.size for x in nodes.values()))
@@ -54,3 +55,13 @@ def compared(valid: Counts | None, *rows: NDArray[np.int64], ranks: int) -> list
         for rank in first
         if counts[rank] != 0
     ]
+
+
+def compared_values(
+    valid: Mapping[Port, Counts], got: Mapping[Port, Held], want: Mapping[Port, Held], ranks: int
+) -> Iterator[tuple[Port, int, Array, Array]]:
+    """Yield (port, rank, its valid elements in got, and in want) for every rank to compare."""
+    for port, a in got.items():
+        b = want[port]
+        for rank, part in compared(valid.get(port), a.row, b.row, ranks=ranks):
+            yield port, rank, a.on(rank)[part], b.on(rank)[part]

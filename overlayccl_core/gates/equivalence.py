@@ -9,7 +9,7 @@ A Problem declares whether it is linear. The proof of a linear Program has four 
    nothing cancels, no value leaves the range of floats, and (gains) * (common denominator) < 2^31 - 1. Their
    difference, as a fraction, then has a numerator below the prime: zero modulo the prime is zero. A coefficient of
    0 is refused, too: 0 times infinity is NaN.
-3. Run both in their own dtypes (numerics.py).
+3. Run both in their own dtypes (rounding.py).
 4. Compare the bits of replicated outputs on all ranks (replicas.py).
 
 A nonlinear Program is compared with its reference on values (by_values.py).
@@ -24,10 +24,10 @@ import numpy as np
 from overlayccl_core.gates.by_values import try_values
 from overlayccl_core.gates.components import components, form_of
 from overlayccl_core.gates.counterexample import explain
-from overlayccl_core.gates.draws import compared, drawn_inputs
+from overlayccl_core.gates.draws import compared_values, drawn_inputs
 from overlayccl_core.gates.legality import not_linear
-from overlayccl_core.gates.numerics import NO_LOSS, Numerics, measure
 from overlayccl_core.gates.replicas import unlike_replicas
+from overlayccl_core.gates.rounding import NO_ROUNDING, Rounding, measure
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict, Wrong
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
@@ -59,22 +59,20 @@ class _Proof:
     components: int = 0
     method: str = "blocks"
     peak_bytes: int = 0
-    accuracy: Numerics = NO_LOSS
+    rounding: Rounding = NO_ROUNDING
     proven: set[object] = field(default_factory=set)
 
     def verdict(self, reason: Reason = Reason.OK, message: str = "") -> Verdict:
-        outcome = Outcome.FAIL
-        if reason is Reason.OK:
-            outcome = Outcome.PASS
-        elif reason in UNPROVEN:
+        outcome = Outcome.PASS if reason is Reason.OK else Outcome.FAIL
+        if reason in UNPROVEN:
             outcome = Outcome.UNPROVEN
         return Verdict.of(
             *(Gate.EQUIVALENCE, outcome, reason, message),
             atoms=self.atoms,
             components=self.components,
             method=self.method,
-            numerics=self.accuracy.kind.value,
-            error=self.accuracy.error,
+            numerics=self.rounding.kind.value,
+            error=self.rounding.error,
             peak_bytes=self.peak_bytes,
         )
 
@@ -114,13 +112,9 @@ def prove(
 
 def _check_question(proof: _Proof) -> None:
     ours, theirs = proof.program.problem, proof.reference.problem
-    same = (ours.case, ours.direction, dict(ours.inputs), dict(ours.outputs)) == (
-        theirs.case,
-        theirs.direction,
-        dict(theirs.inputs),
-        dict(theirs.outputs),
-    )
-    if not same:
+    if any(
+        getattr(ours, part) != getattr(theirs, part) for part in ("case", "direction", "inputs", "outputs")
+    ):
         raise Wrong(
             Reason.OTHER_PROBLEM,
             f"the Program is of {ours.name} at {ours.case.id}, the reference of {theirs.name} at"
@@ -139,7 +133,7 @@ def _prove_by_values(proof: _Proof) -> None:
     proof.method, proof.components = "values", 1
     proof.atoms = max(x.size for x in proof.program.nodes)
     tried = try_values(proof.program, proof.reference, proof.checks, proof.lossy_bound)
-    proof.accuracy = Numerics(kind=tried.kind, error=tried.error)
+    proof.rounding = Rounding(kind=tried.kind, error=tried.error)
     proof.peak_bytes = tried.peak_bytes
 
 
@@ -200,7 +194,7 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
     _check_gain(proof, pair)
     if Check.NUMERICS in proof.checks:
         measured = measure(pair, proof.program, proof.checks)
-        proof.accuracy = max(proof.accuracy, measured, key=lambda n: n.rank)
+        proof.rounding = max(proof.rounding, measured, key=lambda n: n.rank)
         if message := measured.excess(proof.lossy_bound):
             raise Wrong(Reason.INACCURATE, message)
     if Check.REPLICAS in proof.checks and (message := unlike_replicas(pair, proof.program)):
@@ -211,12 +205,9 @@ def _first_difference(
     problem: Problem, pair: AtomPair, got: dict[Port, Held], want: dict[Port, Held]
 ) -> tuple[Port, int, int] | None:
     """Return (port, rank, element) of the first difference, or None."""
-    for port in pair.outputs:
-        a, b = got[port], want[port]
-        for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
-            differ = np.flatnonzero(a.on(rank)[part] != b.on(rank)[part])
-            if len(differ):
-                return port, rank, pair.element(port, int(differ[0]))
+    for port, rank, a, b in compared_values(pair.valid_outputs, got, want, problem.ranks):
+        if len(differ := np.flatnonzero(a != b)):
+            return port, rank, pair.element(port, int(differ[0]))
     return None
 
 
@@ -228,24 +219,21 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
         got, _ = evaluate(pair.outputs, ones, gain, problem.ranks)
         want, _ = evaluate(pair.wanted, ones, Gain(), problem.ranks)
     largest = 0.0
-    for port in pair.outputs:
-        a, b = got[port], want[port]
-        for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
-            x, y = a.on(rank)[part], b.on(rank)[part]
-            if Check.GAIN in proof.checks and np.isnan(x).any():
-                element = pair.element(port, int(np.isnan(x).argmax()))
-                raise Wrong(
-                    Reason.GAIN,
-                    f"{port_text(port)} on rank {rank}, element {element}: 0 times a value is added, which is no"
-                    " zero where that value is infinite or NaN: leave it out, or take zeros(shape)",
-                )
-            if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
-                raise Wrong(
-                    Reason.GAIN,
-                    f"{port_text(port)} on rank {rank}: coefficients add up to {x.max():g} instead of"
-                    f" {y.max():g}: leave out terms that cancel",
-                )
-            largest = max(largest, float(x.max() + y.max()))
+    for port, rank, x, y in compared_values(pair.valid_outputs, got, want, problem.ranks):
+        if Check.GAIN in proof.checks and np.isnan(x).any():
+            element = pair.element(port, int(np.isnan(x).argmax()))
+            raise Wrong(
+                Reason.GAIN,
+                f"{port_text(port)} on rank {rank}, element {element}: 0 times a value is added, which is no"
+                " zero where that value is infinite or NaN: leave it out, or take zeros(shape)",
+            )
+        if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
+            raise Wrong(
+                Reason.GAIN,
+                f"{port_text(port)} on rank {rank}: coefficients add up to {x.max():g} instead of"
+                f" {y.max():g}: leave out terms that cancel",
+            )
+        largest = max(largest, float(x.max() + y.max()))
     for dtype, (smallest, biggest) in gain.extremes.items() if Check.RANGE in proof.checks else ():
         low, high = allowed_range(dtype, problem.ranks)
         if not (smallest >= low and biggest <= high):

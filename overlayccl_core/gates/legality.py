@@ -1,6 +1,6 @@
 """Legality: may this Program run at all? Order, linearity, capabilities, memory; no ranks, no data."""
 
-from overlayccl_core.deployments.capabilities import Capabilities, call_of, shape_text
+from overlayccl_core.deployments.capabilities import Capabilities, Capability, shape_text
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program import arithmetics
@@ -31,8 +31,8 @@ def check(
             return _fails(Reason.ORDER, str(error))
     if Check.LINEAR in checks and (wrong := not_linear(program)):
         return _fails(Reason.NOT_LINEAR, wrong)
-    if Check.CAPABILITIES in checks and capabilities and (wrong := _unsupported(program, capabilities)):
-        return _fails(Reason.UNSUPPORTED, wrong)
+    if Check.CAPABILITIES in checks and capabilities and (refused := capabilities.first_refused(program)):
+        return _fails(Reason.UNSUPPORTED, _unsupported(refused))
     return _within_memory(program, memory_budget_bytes, checks)
 
 
@@ -45,16 +45,12 @@ def not_linear(program: Program) -> str:
     return ""
 
 
-def _unsupported(program: Program, capabilities: Capabilities) -> str:
-    for collectives in program.calls:
-        call = call_of(collectives, program.problem.case)
-        support = capabilities.supports(call)
-        if not support.supported:
-            return (
-                f"{call.operation} of {call.payload_bytes} bytes {call.dtype.value} in groups of"
-                f" {shape_text(call.shape)} is not supported here ({support.evidence}): use another collective"
-            )
-    return ""
+def _unsupported(refused: Capability) -> str:
+    call = refused.call
+    return (
+        f"{call.operation} of {call.payload_bytes} bytes {call.dtype.value} in groups of"
+        f" {shape_text(call.shape)} is not supported here ({refused.evidence}): use another collective"
+    )
 
 
 def _within_memory(program: Program, budget: int | None, checks: frozenset[Check]) -> Verdict:

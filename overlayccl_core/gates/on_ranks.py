@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.gates.draws import Counts, compared, with_invalid
-from overlayccl_core.gates.small_values import Small, itself
+from overlayccl_core.gates.small_values import Small
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES
 from overlayccl_core.program.kinds import DType, Placement
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Port
-from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import PortSpec, Problem, port_text
-from overlayccl_core.program.program import Program
 
 # Allowed error of one element (over its size or their rms), in units of the whole output's.
 OF_AN_ELEMENT = 10
@@ -106,31 +104,29 @@ def meaning(small: Small, inputs: Values) -> Meaning:
 
 
 def wrong_values(
-    program: Program, numerics: NumericsClass, inputs: Values, outputs: Values, equal: Meaning | None = None
+    small: Small,
+    allowed: float,
+    inputs: Values,
+    outputs: Values,
+    *,
+    bits: Bits | None = None,
+    equal: Meaning | None = None,
 ) -> str:
     """Describe the first wrong output of a module, in a clause; empty: all are right.
 
     Args:
+        small: The Program itself, or its small form.
+        allowed: Error (`program.numerics.tolerance`).
         inputs: port -> [ranks of the deployment, elements].
-        outputs: Likewise.
+        outputs: Likewise; of a small form one copy, as sent by the ranks.
+        bits: port -> a digest of all copies, of each rank of the deployment.
         equal: Meaning of a Program proven equal, at these inputs. Values within the tolerance of it are right; only
             others are compared with the Program's own meaning.
 
     Raises:
         TooLarge: The Program's own meaning does not fit.
     """
-    return wrong_of(itself(program), tolerance(numerics, program), inputs, outputs, {}, equal)
-
-
-def wrong_of(
-    small: Small, allowed: float, inputs: Values, outputs: Values, bits: Bits, equal: Meaning | None = None
-) -> str:
-    """Do what `wrong_values` does, for a small form.
-
-    Args:
-        outputs: port -> one copy of the small values, as sent by the ranks.
-        bits: port -> a digest of all copies, of each rank of the deployment.
-    """
+    bits = bits or {}
     if equal is not None and not _off(small, equal, outputs, bits, allowed):
         return ""
     return _off(small, meaning(small, inputs), outputs, bits, allowed)
@@ -145,9 +141,11 @@ def _off(small: Small, means: Meaning, outputs: Values, bits: Bits, allowed: flo
             return f"wrong values: output {port_text(port)} is not written in its size on all ranks"
         for number, (group, held) in enumerate(zip(problem.case.members(), means, strict=True)):
             mine = got[list(group)]
-            wrong = _wrong_port(small, port, held[port], mine, allowed) or _unlike(small, port, mine)
-            if not wrong and port in bits and port not in small.valid_outputs:
-                wrong = _unlike_bits(problem, port, [bits[port][rank] for rank in group])
+            wrong = _wrong_port(small, port, held[port], mine, allowed)
+            if not wrong and problem.outputs[port].placement is Placement.REPLICATE:
+                wrong = _unlike(small, port, mine)
+                if not wrong and port in bits and port not in small.valid_outputs:
+                    wrong = _unlike_bits(port, [bits[port][rank] for rank in group])
             if wrong:
                 of = f" of group {number}" if problem.case.groups > 1 else ""
                 return f"{wrong}{of}"
@@ -192,8 +190,6 @@ def _wrong_port(small: Small, port: Port, want: Held, got: NDArray[Any], allowed
 
 def _unlike(small: Small, port: Port, got: NDArray[Any]) -> str:
     """Describe a replicated output's bit difference from the rank with most valid elements, in a clause."""
-    if small.problem.outputs[port].placement is not Placement.REPLICATE:
-        return ""
     counts = small.valid_outputs.get(port, [got.shape[1]] * small.problem.ranks)
     first = int(np.argmax(counts))
     for rank, count in enumerate(counts):
@@ -212,9 +208,7 @@ def _bits(x: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
 
 
-def _unlike_bits(problem: Problem, port: Port, bits: Sequence[int]) -> str:
-    if problem.outputs[port].placement is not Placement.REPLICATE:
-        return ""
+def _unlike_bits(port: Port, bits: Sequence[int]) -> str:
     rank = next((rank for rank, mine in enumerate(bits) if mine != bits[0]), None)
     if rank is None:
         return ""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.deployments.capabilities import Capabilities, call_of
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.structured import structured_probes
@@ -28,16 +28,14 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
 def to_time(
     deployment: Deployment, settings: Settings, capabilities: Capabilities, progress: Callable[[str], None]
 ) -> list[Probe]:
-    """Return the probes of the sweep the library can run: exactly those of the table `probes`."""
-    return [probe for probe in probes_of(deployment, settings) if supported(probe, capabilities, progress)]
+    """Return the probes of the sweep the library can run, and report the others.
 
-
-def supported(probe: Probe, capabilities: Capabilities, progress: Callable[[str], None]) -> bool:
-    """Return whether the library can run a probe; report it if not."""
-    for collectives in probe.program.calls:
-        call = call_of(collectives, probe.program.problem.case)
-        support = capabilities.supports(call)
-        if not support.supported:
-            progress(f"left out {probe.name}: {call.operation} {support.evidence}")
-            return False
-    return True
+    They are exactly those of the table `probes`.
+    """
+    runnable = []
+    for probe in probes_of(deployment, settings):
+        if refused := capabilities.first_refused(probe.program):
+            progress(f"left out {probe.name}: {refused.call.operation} {refused.evidence}")
+        else:
+            runnable.append(probe)
+    return runnable

@@ -16,7 +16,7 @@ from overlayccl_core.probes.asked.chooser import Asked, Chooser, TurnOutcome
 from overlayccl_core.probes.asked.order import ProbeTarget
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.probe_timings import time_probes
-from overlayccl_core.probes.sweep import probes_of, supported
+from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.search import proposer
 from overlayccl_core.search.allowance import Asking
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -71,7 +71,7 @@ def run(
         )
     who: Any = search
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
-    sweep = [one for one in probes_of(deployment, settings) if supported(one, can, lambda _: None)]
+    sweep = to_time(deployment, settings, can, lambda _: None)
     rounds = settings.probe.rounds_of_fitted
     section = settings.probe.changed(minimum_rounds=rounds, maximum_rounds=rounds)
 

@@ -14,7 +14,7 @@ from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.probe_timings import time_probes
-from overlayccl_core.probes.sweep import probes_of, supported
+from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
@@ -52,7 +52,7 @@ def run(
 ) -> dict[str, list[Row]]:
     """Return the rows of `compared_probes`. chosen: `chosen_probes` of all choosing searches."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
-    sweep = [one for one in probes_of(deployment, settings) if supported(one, can, progress)]
+    sweep = to_time(deployment, settings, can, progress)
     every = {one.program.digest: one for one in [*_chosen(chosen), *sweep]}
     fixed = {one.program.digest for one in sweep if one.role is not Role.HELD_OUT}
     by: dict[str, list[str]] = {}

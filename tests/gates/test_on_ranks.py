@@ -35,7 +35,7 @@ MOVE = traced(NEXT)
 def judged(program: Program, change: Any, numerics: NumericsClass = NumericsClass.EXACT) -> str:
     inputs = inputs_of(program.problem, 3)
     outputs = meaning(program, inputs)
-    return wrong_values(program, numerics, inputs, change(outputs))
+    return wrong_values(itself(program), tolerance(numerics, program), inputs, change(outputs))
 
 
 def scaled(by: float) -> Any:
@@ -89,11 +89,11 @@ def test_inputs_are_nan_behind_what_is_valid_and_outputs_are_not_looked_at_there
     inputs = inputs_of(passed_on, 3)
     assert (~np.isnan(inputs[("x",)])).sum(1).tolist() == list(valid)
     outputs = meaning(program, inputs)
-    assert wrong_values(program, NumericsClass.EXACT, inputs, outputs) == ""
+    assert wrong_values(itself(program), 0, inputs, outputs) == ""
     outputs[OUT][2, 5:] = outputs[OUT][3] = 7
-    assert wrong_values(program, NumericsClass.EXACT, inputs, outputs) == ""
+    assert wrong_values(itself(program), 0, inputs, outputs) == ""
     outputs[OUT][2, 4] = 7
-    assert "on rank 2" in wrong_values(program, NumericsClass.EXACT, inputs, outputs)
+    assert "on rank 2" in wrong_values(itself(program), 0, inputs, outputs)
 
 
 def test_what_is_replicated_has_the_same_bits_where_it_is_valid() -> None:

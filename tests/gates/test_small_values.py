@@ -9,7 +9,7 @@ import pytest
 from overlayccl_core import catalog, loader
 from overlayccl_core.backends.trials import observed
 from overlayccl_core.gates import small_values
-from overlayccl_core.gates.on_ranks import small_inputs, wrong_of
+from overlayccl_core.gates.on_ranks import small_inputs, wrong_values
 from overlayccl_core.gates.small_values import Small, over_atoms, small_of
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass, tolerance
@@ -41,9 +41,8 @@ def on_ranks(program: Program, small: Small, change: Any = None) -> str:
         change(outputs)
     seen = observed(outputs, small.output_tiles)
     allowed = tolerance(NumericsClass.EXACT, program)
-    return wrong_of(small, allowed, inputs, seen.outputs, seen.bits) or wrong_of(
-        small, allowed, inputs, seen.farthest, seen.bits
-    )
+    copies = (seen.outputs, seen.farthest)
+    return "".join(wrong_values(small, allowed, inputs, copy, bits=seen.bits) for copy in copies)
 
 
 @pytest.mark.parametrize("name", LINEAR)

@@ -210,7 +210,7 @@ def test_values_that_were_too_large_to_be_looked_at_leave_a_trace(
 ) -> None:
     listed, partial = shortlist(tmp_path), tmp_path / ".partial"
 
-    def too_large(*_: Any) -> str:
+    def too_large(*_: Any, **__: Any) -> str:
         raise TooLarge("a value of 600 MiB on all ranks (limit 512 MiB)")
 
     with monkeypatch.context() as patch:

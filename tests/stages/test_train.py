@@ -14,10 +14,10 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.trained import Ran, arms_by_model, judged
-from overlayccl_core.gates.numerics import NumericsClass
 from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps, loads
+from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source

@@ -20,7 +20,7 @@ from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.probes.asked.briefing import Briefing
 from overlayccl_core.probes.asked.exchanges import Supports
 from overlayccl_core.probes.asked.fit_quality import seconds_of, theta_of, timed_of
-from overlayccl_core.probes.asked.orders import bounded, order_of, refusal, tools
+from overlayccl_core.probes.asked.tools import bounded, order_of, refusal, tools
 from overlayccl_core.probes.probe import Probe
 
 PURPOSE = "probe"

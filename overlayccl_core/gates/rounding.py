@@ -1,10 +1,10 @@
-"""Numerics: a Program's effect on the last digits, derived from its graph and checked in its own dtypes."""
+"""Rounding: a Program's effect on the last digits, derived from its graph and checked in its own dtypes."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from overlayccl_core.gates.draws import compared, drawn_inputs, with_invalid
+from overlayccl_core.gates.draws import compared_values, drawn_inputs, with_invalid
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check
 from overlayccl_core.program.arithmetics import MIXED, NUMPY_DTYPES, PRIME, Array, Double, Origins, Real
 from overlayccl_core.program.atoms import AtomPair
@@ -20,7 +20,7 @@ MOVED_BOUND = 1e-12  # a moved element against float64, in which N equal terms d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numerics:
+class Rounding:
     """Class and errors of a Program. An error is the largest rms error over rms of an output on a rank.
 
     Attributes:
@@ -54,10 +54,10 @@ class Numerics:
         )
 
 
-NO_LOSS = Numerics(kind=NumericsClass.EXACT, error=0.0, same_operations=True)
+NO_ROUNDING = Rounding(kind=NumericsClass.EXACT, error=0.0, same_operations=True)
 
 
-def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numerics:
+def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Rounding:
     """Return the class of one component, and its errors on zero-mean and one-sign data, NaN where not valid."""
     problem = program.problem
     pair = _with_samples(pair, problem)
@@ -76,7 +76,7 @@ def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Numer
             error = max(error, _error(problem, pair, got, truth))
             reference_error = max(reference_error, _error(problem, pair, own, truth))
             off_reference = max(off_reference, _error(problem, pair, got, own))
-    return Numerics(
+    return Rounding(
         kind=kind,
         error=error,
         reference_error=reference_error,
@@ -98,10 +98,9 @@ def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> t
     got, _ = evaluate(pair.outputs, inputs, Origins(), problem.ranks)
     want, _ = evaluate(pair.wanted, inputs, Origins(), problem.ranks)
     same = moved = True
-    for port, a in got.items():
-        for rank, part in compared(pair.valid_outputs.get(port), a.row, want[port].row, ranks=problem.ranks):
-            same &= bool((a.on(rank)[part] == want[port].on(rank)[part]).all())
-            moved &= bool((a.on(rank)[part] < MIXED).all())
+    for _, _, mine, theirs in compared_values(pair.valid_outputs, got, want, problem.ranks):
+        same &= bool((mine == theirs).all())
+        moved &= bool((mine < MIXED).all())
     return same, moved
 
 
@@ -122,12 +121,10 @@ def _real_inputs(
 def _error(problem: Problem, pair: AtomPair, got: dict[Port, Held], truth: dict[Port, Held]) -> float:
     """Return the largest rms error over rms of an output on a rank; infinite if not finite."""
     worst = 0.0
-    for port, a in got.items():
-        b = truth[port]
-        for rank, part in compared(pair.valid_outputs.get(port), a.row, b.row, ranks=problem.ranks):
-            right = b.on(rank)[part].astype(np.float64)
-            off = _rms(a.on(rank)[part].astype(np.float64) - right)
-            worst = max(worst, off / _rms(right) if off != 0 and _rms(right) else np.inf if off != 0 else 0.0)
+    for _, _, mine, theirs in compared_values(pair.valid_outputs, got, truth, problem.ranks):
+        right = theirs.astype(np.float64)
+        off = _rms(mine.astype(np.float64) - right)
+        worst = max(worst, off / _rms(right) if off != 0 and _rms(right) else np.inf if off != 0 else 0.0)
     return float(worst)
 
 

@@ -10,7 +10,7 @@ from overlayccl_core.configuration.settings import read
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.probes.asked.exchanges import Supports
 from overlayccl_core.probes.asked.order import MOST, ProbeTarget
-from overlayccl_core.probes.asked.orders import bounded, order_of, refusal, tools
+from overlayccl_core.probes.asked.tools import bounded, order_of, refusal, tools
 from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.kinds import DType, Kind

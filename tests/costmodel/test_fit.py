@@ -8,7 +8,7 @@ import pytest
 
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.costmodel.features import Column, Features, Increment, Term, features
-from overlayccl_core.costmodel.fit import FitSettings, Observation, errors_without_terms, fit
+from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, errors_without_terms, fit
 from overlayccl_core.costmodel.price import price, price_features
 from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
 from overlayccl_core.probes.mixed import mixed_probes
@@ -27,6 +27,7 @@ FOUR = Deployment(
 PROBES = structured_probes(FOUR) + mixed_probes(FOUR, seed=1, count=60, role=Role.MIXED)
 FEATURES = [features(p.program) for p in PROBES]
 SETTINGS = FitSettings(bootstraps=60)
+QUICK = FitSettings(bootstraps=2)  # where no interval counts
 
 
 def a_theta() -> dict[Column, float]:
@@ -63,19 +64,23 @@ def observations(
     return observed
 
 
+@pytest.fixture(scope="module")
+def noisy() -> Fit:
+    return fit(observations(TRUE, noise=0.08), SETTINGS, fingerprint="host-1")
+
+
 def test_a_known_theta_comes_back() -> None:
-    theta = fit(observations(TRUE, noise=1e-3), replace(SETTINGS, ridge=1e-6)).theta
+    theta = fit(observations(TRUE, noise=1e-3), replace(QUICK, ridge=1e-6)).theta
     assert {c.status for c in theta.coefficients} == {Status.FITTED}
     for column, value in TRUE.items():
         assert theta.values[column] == pytest.approx(value, rel=0.1), column.name
 
 
-def test_prices_are_right_to_the_noise_on_programs_outside_the_fit() -> None:
-    theta = fit(observations(TRUE, noise=0.08), SETTINGS).theta
+def test_prices_are_right_to_the_noise_on_programs_outside_the_fit(noisy: Fit) -> None:
     heldout = mixed_probes(FOUR, seed=2, count=60, role=Role.HELD_OUT)
     errors = []
     for probe in heldout:
-        us = price(probe.program, theta).us
+        us = price(probe.program, noisy.theta).us
         assert us is not None
         errors.append(abs(us / timed(features(probe.program), TRUE) - 1))
     assert np.median(errors) < 0.03
@@ -90,7 +95,7 @@ def test_intervals_of_theta_cover() -> None:
 
 
 def test_prediction_intervals_cover_four_of_five() -> None:
-    theta = fit(observations(TRUE, noise=0.15), SETTINGS).theta
+    theta = fit(observations(TRUE, noise=0.15), QUICK).theta
     rng = np.random.default_rng(3)
     inside = []
     for probe in mixed_probes(FOUR, seed=3, count=150, role=Role.HELD_OUT):
@@ -116,7 +121,7 @@ def test_columns_that_always_come_together_are_unidentified() -> None:
         replace(o, features={**o.features, twin: 2 * o.features[wait]} if wait in o.features else o.features)
         for o in observations(TRUE, noise=0.02)
     ]
-    theta = fit(doubled, SETTINGS).theta
+    theta = fit(doubled, QUICK).theta
     status = {c.column.name: c.status for c in theta.coefficients}
     assert status["twin.count"] is status["wait.count"] is Status.UNIDENTIFIED
     assert sum(s is Status.UNIDENTIFIED for s in status.values()) == 2
@@ -124,36 +129,34 @@ def test_columns_that_always_come_together_are_unidentified() -> None:
     assert price_features({wait: 1.0}, theta).missing == ("wait.count",)
 
 
-def test_a_column_that_no_probe_has_leaves_a_program_without_a_price() -> None:
-    theta = fit(observations(TRUE), SETTINGS).theta
+def test_a_column_that_no_probe_has_leaves_a_program_without_a_price(noisy: Fit) -> None:
     other = Column(name="all_reduce.network224.alone.count", term=Term.COLLECTIVES, unit="us")
-    priced = price_features({other: 1.0}, theta)
+    priced = price_features({other: 1.0}, noisy.theta)
     assert (priced.us, priced.missing) == (None, (other.name,))
 
 
-def test_an_increment_is_kept_only_if_it_helps() -> None:
-    assert fit(observations(TRUE, noise=0.05), SETTINGS).increments == ()
+def test_an_increment_is_kept_only_if_it_helps(noisy: Fit) -> None:
+    assert noisy.increments == ()
     extra = {c: 3000.0 for f in FEATURES for c in f if c.increment is Increment.SECOND}
-    kept = fit(observations({**TRUE, **extra}, noise=0.02), SETTINGS)
+    kept = fit(observations({**TRUE, **extra}, noise=0.02), QUICK)
     assert Increment.SECOND in kept.increments
     assert any(c.column.increment is Increment.SECOND for c in kept.theta.coefficients)
 
 
-def test_the_terms_of_a_price_add_up() -> None:
-    theta = fit(observations(TRUE), SETTINGS).theta
-    priced = price(PROBES[-1].program, theta)
+def test_the_terms_of_a_price_add_up(noisy: Fit) -> None:
+    priced = price(PROBES[-1].program, noisy.theta)
     assert priced.us == pytest.approx(sum(priced.terms.values()))
 
 
-def test_theta_survives_its_table() -> None:
-    kept = fit(observations(TRUE, noise=0.05), SETTINGS, fingerprint="host-1").theta
+def test_theta_survives_its_table(noisy: Fit) -> None:
+    kept = noisy.theta
     again = Theta.from_rows(kept.to_rows(), residual_low=kept.residual_low, residual_high=kept.residual_high)
     assert again == kept
 
 
 def test_ablation_shows_what_a_term_is_good_for() -> None:
     amortized = {c: 300.0 if c.name.endswith("together.count") else v for c, v in TRUE.items()}
-    errors = errors_without_terms(observations(amortized, noise=0.02), SETTINGS)
+    errors = errors_without_terms(observations(amortized, noise=0.02), QUICK)
     whole = errors.pop(None)
     assert set(errors) == {Term.LAUNCH, Term.COLLECTIVES, Term.AMORTIZATION, Term.COPIES}
     assert errors[Term.COLLECTIVES] > 5 * whole

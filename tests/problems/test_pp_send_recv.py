@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
@@ -50,13 +48,6 @@ def test_activations_are_there_on_the_first_half_and_gradients_on_the_second() -
     assert pp_send_recv.payload_bytes(problem.case) == 4 * 60
 
 
-@pytest.mark.parametrize("ranks", [3, 5, 225])
-def test_an_odd_number_of_ranks_is_refused_with_the_mend(ranks: int) -> None:
-    mend = {3: "choose 4$", 5: "choose 6 or 4$", 225: "choose 226 or 224$"}[ranks]
-    with pytest.raises(ValueError, match=rf"ranks .*even.*\(got {ranks}\): {mend}"):
-        case_of(ranks)
-
-
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_each_pair_hands_over_and_back(schedule: str) -> None:
     program = catalog.reference_program(catalog.build(case_of(microbatches=2, schedule=schedule)))
@@ -98,12 +89,6 @@ def test_every_other_known_way_is_legal_under_both_schedules(schedule: str, micr
     assert {name for name, passed in legal.items() if not passed} == refused
 
 
-def test_a_search_may_use_four_microbatches() -> None:
-    small = catalog.proxy(case_of(32, 8, microbatches=16, schedule="1f1b"))
-    assert small is not None and small.id == "pp_send_recv/n8-r4-m4-60B-1f1b-f32"
-    assert catalog.proxy(small) is None
-
-
 # --------------------------------------------------------------------------------------------------- known ways
 def proven(case: Case) -> None:
     problem = catalog.build(case)
@@ -112,24 +97,9 @@ def proven(case: Case) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize(
-    ("ranks", "ranks_per_node"), [(2, 2), (2, 1), (4, 4), (4, 2), (6, 3), (8, 2), (32, 32)]
-)
+@pytest.mark.parametrize(("ranks", "ranks_per_node"), [(2, 1), (4, 2), (6, 3), (32, 32)])
 def test_every_known_way_is_proven(schedule: str, ranks: int, ranks_per_node: int) -> None:
     proven(case_of(ranks, ranks_per_node, schedule=schedule))
-
-
-@settings(max_examples=8, deadline=None)
-@given(
-    half=st.integers(1, 5),
-    microbatches=st.integers(1, 5),
-    shape=st.lists(st.integers(1, 7), min_size=1, max_size=4),
-    schedule=st.sampled_from(SCHEDULES),
-)
-def test_every_known_way_is_proven_at_any_shape(
-    half: int, microbatches: int, shape: list[int], schedule: str
-) -> None:
-    proven(case_of(2 * half, microbatches=microbatches, shape=shape, schedule=schedule))
 
 
 @pytest.mark.parametrize(

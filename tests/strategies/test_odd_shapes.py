@@ -64,8 +64,18 @@ def _grad_ar(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
 
 
 def _pp_send_recv(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
-    shape = st.lists(ODD, min_size=1, max_size=3)
-    return st.fixed_dictionaries({"microbatches": FEW, "shape": shape, "schedule": st.just("gpipe")})
+    def entry(schedule: str) -> st.SearchStrategy[Mapping[str, Any]]:
+        held = FEW if schedule == "gpipe" else st.integers(1, 2)  # of more, not all ways are legal
+        shape = st.lists(ODD, min_size=1, max_size=3)
+        return st.fixed_dictionaries({"microbatches": held, "shape": shape, "schedule": st.just(schedule)})
+
+    return st.sampled_from(["gpipe", "1f1b"]).flatmap(entry)
+
+
+def _alltoallv(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
+    row = st.lists(st.integers(0, 4), min_size=ranks, max_size=ranks)
+    counts = st.lists(row, min_size=ranks, max_size=ranks).filter(lambda rows: any(map(any, rows)))
+    return st.fixed_dictionaries({"counts": counts, "width": ODD})
 
 
 def _dist_ce(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
@@ -76,6 +86,7 @@ def _dist_ce(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
 ENTRIES = {
     "tp_mlp": _layer_block_ar,  # the same fields
     "uniform_a2a": _uniform_a2a,
+    "alltoallv": _alltoallv,
     "grad_ar": _grad_ar,
     "pp_send_recv": _pp_send_recv,
     "dist_ce": _dist_ce,

@@ -185,18 +185,14 @@ def test_a_second_launch_that_fails_ends_it(tmp_path: Path) -> None:
     assert len(programs(talked)) == 1 and len(talked.model.asked) == 3
 
 
-def test_equal_answers_to_equal_measurements_are_not_asked_again(tmp_path: Path) -> None:
+def test_a_conversation_alternates_and_equal_measurements_are_not_asked_about_again(tmp_path: Path) -> None:
     first = talk(tmp_path, *example(), probes=80)
     gone = NoAnswer("there is no network", outcome=ReplyOutcome.LOST)
     again = talk(tmp_path, gone, probes=80)
     assert not again.model.asked and again.chooser.ended == first.chooser.ended == "it called finish"
     assert [call.recorded for call in again.chooser.ledger.calls] == [True] * 5
     assert again.chooser.timed == first.chooser.timed and len(programs(first)) == 64
-
-
-def test_a_conversation_alternates_and_answers_every_call(tmp_path: Path) -> None:
-    talked = talk(tmp_path, *example(), probes=80)
-    last = talked.model.asked[-1].messages
+    last = first.model.asked[-1].messages
     assert [isinstance(message, User) for message in last] == [True, False] * 4 + [True]
     for said, heard in zip(last[1::2], last[2::2], strict=True):
         assert [one.id for one in said.calls] == [one.id for one in heard.results]  # type: ignore[union-attr]

@@ -1,6 +1,6 @@
 """Bench: can the measured time be true? A module that skips work is fast."""
 
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Estimate
@@ -24,9 +24,7 @@ def is_below(estimate: Estimate, floor_us: float) -> bool:
     return estimate.interval()[1] < floor_us
 
 
-def check(
-    estimate: Estimate | None, floor_us: float, checks: frozenset[Check] = ALL_CHECKS, *, unchecked: str = ""
-) -> Verdict:
+def check(estimate: Estimate | None, floor_us: float, *, unchecked: str = "") -> Verdict:
     """Check a time against the physical floor.
 
     Args:
@@ -40,7 +38,7 @@ def check(
         message = "there are no samples of it: run the bench again, with more seconds if it was cut off"
         return Verdict.of(Gate.BENCH, Outcome.UNPROVEN, Reason.NOT_MEASURED, message, floor_us=floor_us)
     outcome, reason, message = Outcome.PASS, Reason.OK, unchecked
-    if Check.FLOOR in checks and is_below(estimate, floor_us):
+    if is_below(estimate, floor_us):
         outcome, reason = Outcome.FAIL, Reason.BELOW_FLOOR
         message = (
             f"{estimate.value:.0f} us is below the physical floor of {floor_us:.0f} us: it cannot have made "

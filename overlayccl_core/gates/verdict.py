@@ -59,7 +59,6 @@ class Check(StrEnum):
     DENOMINATOR = "denominator"  # the prime cannot hide a difference
     NUMERICS = "numerics"  # accurate in its own dtypes
     REPLICAS = "replicas"  # replicated outputs have the same bits on all ranks
-    FLOOR = "floor"  # the time is possible
     MATMULS = "matmuls"  # the step multiplies the developer's matrices
     GRADIENTS = "gradients"  # those of the unsharded model
     LOSSES = "losses"  # those of the developer's arm

@@ -89,7 +89,7 @@ class ProbeBuilder:
     def _label(self) -> Label:
         return Label(graph=f"g{self._graph}") if self._graph else NO_LABEL
 
-    def finish(self, name: str, role: Role, **parameters: Any) -> Probe:
+    def finish(self, name: str, role: Role = Role.STRUCTURED, **parameters: Any) -> Probe:
         """Return the probe; `parameters` (integers) tell Cases of one name apart."""
         case = Case(
             problem="probe",

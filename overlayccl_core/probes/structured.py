@@ -16,7 +16,7 @@ import numpy as np
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size, resized
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, operand_size, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import Groups, contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import COALESCED, COLLECTIVES, REDUCING, DType, Kind
@@ -96,7 +96,7 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
 
 def _named(probe: ProbeBuilder, name: str, times: int, elements: int) -> Probe:
     """Finish a probe of operations with so many float32 elements each."""
-    return probe.finish(f"{name}-{times}x{bytes_text(elements * DType.FLOAT32.bytes)}", Role.STRUCTURED)
+    return probe.finish(f"{name}-{times}x{bytes_text(elements * DType.FLOAT32.bytes)}")
 
 
 def _coalesced(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
@@ -105,7 +105,7 @@ def _coalesced(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
             probe = new()
             coalesced(probe, kind, operand_size(kind, payload, probe.ranks), values, calls)
             each = f"{values}x{bytes_text(payload * DType.FLOAT32.bytes)}"
-            yield probe.finish(f"{kind.value}-coalesced-{calls}x{each}", Role.STRUCTURED)
+            yield probe.finish(f"{kind.value}-coalesced-{calls}x{each}")
 
 
 def coalesced(probe: ProbeBuilder, kind: Kind, size: int, values: int, calls: int) -> None:
@@ -123,7 +123,7 @@ def _narrow(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
             size = operand_size(kind, payload, probe.ranks)
             in_flight(probe, kind, [size] * times, world(probe.ranks), 1, dtype=DType.BFLOAT16)
             name = f"{kind.value}-bfloat16-{times}x{bytes_text(size * DType.BFLOAT16.bytes)}"
-            yield probe.finish(name, Role.STRUCTURED)
+            yield probe.finish(name)
 
 
 def _after_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
@@ -239,10 +239,10 @@ def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
         for _ in range(boundaries):
             probe.boundary()
         probe.write(x)
-        yield probe.finish(f"nothing-{boundaries + 1}-graphs", Role.STRUCTURED)
+        yield probe.finish(f"nothing-{boundaries + 1}-graphs")
     for name, graphs in (("all_reduce", 4), ("scale", 4), ("scale", 8)):
         probe = new()
         for x in [probe.read(2 ** (8 + number)) for number in range(graphs)]:
             probe.write(nodes.make_scale(x, 3) if name == "scale" else probe.issue(Kind.ALL_REDUCE, x))
             probe.boundary()
-        yield probe.finish(f"{name}-a-graph-each-{graphs}x1KiB-and-more", Role.STRUCTURED)
+        yield probe.finish(f"{name}-a-graph-each-{graphs}x1KiB-and-more")

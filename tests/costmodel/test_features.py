@@ -21,7 +21,7 @@ def counted(program: Program) -> dict[str, float]:
 
 
 def done(probe: ProbeBuilder) -> Program:
-    return probe.finish("p", Role.STRUCTURED).program
+    return probe.finish("p").program
 
 
 def test_a_program_that_does_nothing_has_one_graph_and_no_more() -> None:
@@ -305,5 +305,5 @@ def test_features_of_a_large_program_take_milliseconds() -> None:
 def test_only_reductions_in_16_bits_count_as_narrow(kind: Kind, dtype: DType, narrow: float) -> None:
     probe = ProbeBuilder(4, 4)
     probe.write(probe.issue(kind, probe.read(32, dtype)))
-    amounts = features(probe.finish("one", Role.STRUCTURED).program)
+    amounts = features(probe.finish("one").program)
     assert {c.name: v for c, v in amounts.items()}.get("narrow_reduction.bytes", 0.0) == narrow

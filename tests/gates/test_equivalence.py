@@ -213,26 +213,49 @@ def test_the_verdict_is_a_function_of_the_program() -> None:
 
 
 # ------------------------------------------------------------------------------------------- the numerics
+EXACT, REORDERED, LOSSY = NumericsClass.EXACT, NumericsClass.REORDERED, NumericsClass.LOSSY
+F16, BF16, F32, F64 = DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64
+SHARES = 'io.write("y", all_gather(reduce_scatter(x)))'
+EXCHANGE = 'io.write("y", all_to_all(io.read("x")))'
+GATHERED = """
+g = reshape(all_gather(x), (p.ranks, p.ranks, -1))
+io.write("y", flatten(slice_axis(g, 1, range(p.ranks), 1)))
+"""
+
+
 @pytest.mark.parametrize(
-    ("dtype", "kind", "low", "high"),
+    ("dtype", "body", "reference", "kind", "low", "high"),
     [
-        (DType.FLOAT64, NumericsClass.REORDERED, 0, 1e-15),
-        (DType.FLOAT32, NumericsClass.REORDERED, 1e-9, 1e-6),
-        (DType.BFLOAT16, NumericsClass.LOSSY, 1e-4, 2e-2),
-        (DType.FLOAT16, NumericsClass.LOSSY, 1e-5, 2e-3),
+        (F64, SHARES, SUM, REORDERED, 0, 1e-15),
+        (F32, SHARES, SUM, REORDERED, 1e-9, 1e-6),
+        (BF16, SHARES, SUM, LOSSY, 1e-4, 2e-2),
+        (F16, SHARES, SUM, LOSSY, 1e-5, 2e-3),
+        *((dtype, GATHERED, EXCHANGE, EXACT, 0, 1e-15) for dtype in FLOATS),
+        # 16 bits on the wire, and a type wider than that of the ports
+        (F32, 'io.write("y", cast(all_reduce(cast(x, "bfloat16")), "float32"))', SUM, LOSSY, 1e-4, 2e-2),
+        (F32, 'io.write("y", cast(all_reduce(cast(x, "float64")), "float32"))', SUM, REORDERED, 0, 1e-6),
+        # narrower than that of the ports: a sum, a cast and a scale
+        (F64, 'io.write("y", cast(all_reduce(cast(x, "float32")), "float64"))', SUM, LOSSY, 1e-9, 1e-6),
+        (F64, 'io.write("y", all_reduce(cast(cast(x, "float32"), "float64")))', SUM, LOSSY, 1e-9, 1e-6),
+        (
+            *(F64, 'io.write("y", scale(cast(scale(cast(all_reduce(x), "float32"), 1, 3), "float64"), 3))'),
+            *(SUM, LOSSY, 1e-9, 1e-6),
+        ),
+        # the two types of 16 bits do not hold each other
+        (BF16, 'io.write("y", all_to_all(cast(cast(x, "float16"), "bfloat16")))', EXCHANGE, LOSSY, 0, 1e-2),
+        (F16, 'io.write("y", all_to_all(cast(cast(x, "bfloat16"), "float16")))', EXCHANGE, LOSSY, 0, 1e-2),
     ],
 )
-def test_sums_by_shares_are_reordered_or_lossy(
-    dtype: DType, kind: NumericsClass, low: float, high: float
+def test_what_is_computed_in_which_type_is_exact_reordered_or_lossy(
+    dtype: DType, body: str, reference: str, kind: NumericsClass, low: float, high: float
 ) -> None:
-    verdict = prove(mean_by_shares(small(dtype)), traced(SUM, small(dtype)))
-    assert verdict.passed
-    assert verdict["numerics"] == kind
+    verdict = prove(traced(f'x = io.read("x")\n{body}', small(dtype)), traced(reference, small(dtype)))
+    assert (verdict.passed, verdict["numerics"]) == (True, kind), verdict.message
     assert low <= float(verdict["error"]) < high
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_merging_and_moving_are_exact_in_any_dtype(dtype: DType) -> None:
+def test_merging_is_exact_in_any_dtype(dtype: DType) -> None:
     problem = exchange(4, {"a": (8,), "b": (8,)}, {"u": (8,), "v": (8,)}, dtype=dtype)
     apart = traced(
         'io.write("u", all_reduce(io.read("a")))\nio.write("v", all_reduce(io.read("b")))', problem
@@ -241,54 +264,7 @@ def test_merging_and_moving_are_exact_in_any_dtype(dtype: DType) -> None:
         'u, v = split(all_reduce(concat([io.read("a"), io.read("b")])), 2)\nio.write("u", u)\nio.write("v", v)',
         problem,
     )
-    assert prove(merged, apart)["numerics"] == NumericsClass.EXACT
-    exchange_ = 'io.write("y", all_to_all(io.read("x")))'
-    gathered = (
-        'g = reshape(all_gather(io.read("x")), (p.ranks, p.ranks, -1))\n'
-        'io.write("y", flatten(slice_axis(g, 1, range(p.ranks), 1)))'
-    )
-    assert (
-        prove(traced(gathered, small(dtype)), traced(exchange_, small(dtype)))["numerics"]
-        == NumericsClass.EXACT
-    )
-
-
-def test_16_bits_on_the_wire_are_lossy() -> None:
-    body = 'io.write("y", cast(all_reduce(cast(io.read("x"), "bfloat16")), "float32"))'
-    verdict = prove(traced(body, small()), traced(SUM, small()))
-    assert (verdict.passed, verdict["numerics"]) == (True, NumericsClass.LOSSY)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        'io.write("y", cast(all_reduce(cast(x, "float32")), "float64"))',
-        'io.write("y", all_reduce(cast(cast(x, "float32"), "float64")))',
-        'io.write("y", scale(cast(scale(cast(all_reduce(x), "float32"), 1, 3), "float64"), 3))',
-    ],
-    ids=["sum", "cast", "scale"],
-)
-def test_what_is_computed_in_a_narrower_type_than_the_ports_is_lossy(body: str) -> None:
-    verdict = prove(
-        traced(f'x = io.read("x")\n{body}', small(DType.FLOAT64)), traced(SUM, small(DType.FLOAT64))
-    )
-    assert (verdict.passed, verdict["numerics"]) == (True, NumericsClass.LOSSY)
-    assert 1e-9 < float(verdict["error"]) < 1e-6
-
-
-def test_what_is_computed_in_a_wider_type_than_the_ports_is_reordered() -> None:
-    body = 'io.write("y", cast(all_reduce(cast(io.read("x"), "float64")), "float32"))'
-    assert prove(traced(body, small()), traced(SUM, small()))["numerics"] == NumericsClass.REORDERED
-
-
-@pytest.mark.parametrize(
-    ("port", "other"), [(DType.BFLOAT16, "float16"), (DType.FLOAT16, "bfloat16")], ids=["bf16", "f16"]
-)
-def test_the_two_types_of_16_bits_do_not_hold_each_other(port: DType, other: str) -> None:
-    moved = traced('io.write("y", all_to_all(io.read("x")))', small(port))
-    body = f'x = cast(cast(io.read("x"), "{other}"), "{port.value}")\nio.write("y", all_to_all(x))'
-    verdict = prove(traced(body, small(port)), moved)
-    assert (verdict.passed, verdict["numerics"]) == (True, NumericsClass.LOSSY), verdict.message
+    assert prove(merged, apart)["numerics"] == EXACT
 
 
 def test_a_lossy_program_is_bounded_by_the_developers_own_error() -> None:

@@ -38,6 +38,7 @@ FINISH = Tool(name="finish", description="End the choosing.", schema=_NOTHING)
 NO_CALL = "Call a tool: order probes, or `finish`."
 
 Row = dict[str, Any]
+Ordered = list[tuple[Probe, str]]  # each with the reason against it
 
 
 class TurnOutcome(StrEnum):
@@ -160,16 +161,16 @@ class Chooser:
         self._measure(list(ordered.values()))
         return tuple(self._told(call, answer, known) for call, answer in zip(calls, answers, strict=True))
 
-    def _told(self, call: ToolCall, answer: "list[Probe] | ModelReply", known: set[str]) -> ToolResult:
+    def _told(self, call: ToolCall, answer: Ordered | ModelReply, known: set[str]) -> ToolResult:
         if isinstance(answer, ModelReply):
             self._note(call, answer.outcome, answer.text)
             return ToolResult(id=call.id, text=answer.text, failed=answer.outcome is TurnOutcome.REFUSED)
-        heard = [self._heard(call, probe, known) for probe in answer]
+        heard = [self._heard(call, probe, why, known) for probe, why in answer]
         failed = all(outcome in (TurnOutcome.REFUSED, TurnOutcome.FAILED) for outcome, _ in heard)
         return ToolResult(id=call.id, text="\n".join(line for _, line in heard), failed=failed)
 
-    def _answer(self, call: ToolCall, number: int, ordered: dict[str, Probe]) -> "list[Probe] | ModelReply":
-        """Return the probes of an order, adding new ones to `ordered`; or the reply to another call."""
+    def _answer(self, call: ToolCall, number: int, ordered: dict[str, Probe]) -> Ordered | ModelReply:
+        """Return the probes of an order, adding those to time to `ordered`; or the reply to another call."""
         if number >= MOST_CALLS:
             return _refused(f"at most {MOST_CALLS} calls in one turn: make it in the next")
         if call.name == FINISH.name:
@@ -187,15 +188,13 @@ class Chooser:
         if not probes:
             return _refused(f"there is no such tool. {NO_CALL}")
         here = self._programs | set(ordered)
-        new = {
-            probe.program.digest: probe
-            for probe in probes
-            if probe.program.digest not in here and not self._refusal(probe)
-        }
+        judged = [(probe, self._refusal(probe)) for probe in probes]
+        runnable = {probe.program.digest: probe for probe, why in judged if not why}
+        new = {program: probe for program, probe in runnable.items() if program not in here}
         if len(new) > (left := self._probes_left - len(ordered)):
             return _refused(f"that is {len(new)} more probes, and {left} are left: order fewer")
         ordered |= new
-        return probes
+        return judged
 
     def _measure(self, probes: Sequence[Probe]) -> None:
         """Time probes in one launch; remember failures."""
@@ -209,14 +208,14 @@ class Chooser:
             if self._failures >= LAUNCHES_THAT_FAIL:
                 self.ended = f"{self._failures} launches failed, the last: {error}"
 
-    def _heard(self, call: ToolCall, probe: Probe, known: set[str]) -> tuple[TurnOutcome, str]:
+    def _heard(self, call: ToolCall, probe: Probe, why: str, known: set[str]) -> tuple[TurnOutcome, str]:
         """Return a probe's outcome and the model's text. A failure's reason stays here: it may name hosts and
         paths."""
         program = probe.program.digest
         if program in self._failed:
             outcome, message = TurnOutcome.FAILED, self._failed[program]
             told = "not measured: its launch failed"
-        elif why := self._refusal(probe):
+        elif why:
             outcome, message, told = TurnOutcome.REFUSED, why, why
         else:
             outcome = TurnOutcome.KNOWN if program in known else TurnOutcome.MEASURED

@@ -12,7 +12,7 @@ from pydantic import Field
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.fields import Fields, hint
 from overlayccl_core.configuration.sizes import bytes_text, in_bytes
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role
+from overlayccl_core.probes.probe import Probe, ProbeBuilder
 from overlayccl_core.probes.structured import subgroups
 from overlayccl_core.program.groups import Groups, world
 
@@ -64,7 +64,7 @@ class Order(Fields):
 
 def finished(probe: ProbeBuilder, *parts: str) -> Probe:
     """Finish a probe; its name joins the parts, without empty ones."""
-    return probe.finish("-".join(filter(None, parts)), Role.STRUCTURED)
+    return probe.finish("-".join(filter(None, parts)))
 
 
 def sized(count: int, payload_bytes: int) -> str:

@@ -25,7 +25,7 @@ from overlayccl_core.gates.by_values import try_values
 from overlayccl_core.gates.components import components, form_of
 from overlayccl_core.gates.counterexample import explain
 from overlayccl_core.gates.draws import compared_values, drawn_inputs
-from overlayccl_core.gates.legality import not_linear
+from overlayccl_core.gates.legality import nonlinear_operation
 from overlayccl_core.gates.replicas import unlike_replicas
 from overlayccl_core.gates.rounding import NO_ROUNDING, Rounding, measure
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict, Wrong
@@ -120,7 +120,7 @@ def _check_question(proof: _Proof) -> None:
             f"the Program is of {ours.name} at {ours.case.id}, the reference of {theirs.name} at"
             f" {theirs.case.id}: a proof is of one Case, trace both there",
         )
-    if Check.LINEAR in proof.checks and (wrong := not_linear(proof.program)):
+    if Check.LINEAR in proof.checks and (wrong := nonlinear_operation(proof.program)):
         raise Wrong(Reason.NOT_LINEAR, wrong)
     if not ours.linear and theirs.nonlinear is None:
         raise Wrong(

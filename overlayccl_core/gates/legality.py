@@ -29,14 +29,14 @@ def check(
             walk(program)
         except IllegalOrder as error:
             return _fails(Reason.ORDER, str(error))
-    if Check.LINEAR in checks and (wrong := not_linear(program)):
+    if Check.LINEAR in checks and (wrong := nonlinear_operation(program)):
         return _fails(Reason.NOT_LINEAR, wrong)
     if Check.CAPABILITIES in checks and capabilities and (refused := capabilities.first_refused(program)):
         return _fails(Reason.UNSUPPORTED, _unsupported(refused))
     return _within_memory(program, memory_budget_bytes, checks)
 
 
-def not_linear(program: Program) -> str:
+def nonlinear_operation(program: Program) -> str:
     """Describe a nonlinear operation in a Program of a linear Problem; empty: there is none."""
     if program.problem.linear:
         for x in program.nodes:

@@ -59,21 +59,37 @@ def test_what_is_moved_must_be_the_same_and_what_is_summed_within_the_bound_of_i
     assert judged(SUM, scaled(2e-5), NumericsClass.LOSSY) == ""
 
 
-def test_what_is_replicated_has_the_same_bits_on_all_ranks() -> None:
-    def nudged(outputs: dict[Any, Any]) -> dict[Any, Any]:
-        outputs[OUT][2, 5] = np.nextafter(np.float32(outputs[OUT][2, 5]), np.float32(9))
+def put(rank: int, element: int, value: Any) -> Any:
+    """A change of one element; `value` may be a function of it."""
+
+    def change(outputs: dict[Any, Any]) -> dict[Any, Any]:
+        outputs[OUT][rank, element] = value(outputs[OUT][rank, element]) if callable(value) else value
         return outputs
 
-    replicated = exchange(4, {"x": (64,)}, {"y": (64,)}, equal=("y",))
-    program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", replicated)
-    assert judged(program, scaled(0)) == judged(SUM, nudged) == ""
-    assert re.search(r"y .*ranks 0 and 2, .* 5\b", judged(program, nudged))
+    return change
 
-    def of_either_sign(outputs: dict[Any, Any]) -> dict[Any, Any]:
-        outputs[OUT][:, 5] = (0.0, -0.0, 0.0, 0.0)
-        return outputs
 
-    said = _unlike(itself(program), OUT, of_either_sign({OUT: np.ones((4, 64), np.float32)})[OUT])
+def nudged(rank: int, element: int) -> Any:
+    return put(rank, element, lambda x: np.nextafter(np.float32(x), np.float32(9)))
+
+
+def replicated(valid: tuple[int, ...] | None = None) -> Program:
+    whole = exchange(4, {"x": (64,)}, {"y": (64,)}, equal=("y",))
+    outputs = {p: replace(s, valid=valid) for p, s in whole.outputs.items()}
+    body = strategy('io.write("y", all_reduce(io.read("x")))')
+    return trace_source(body, "tried", replace(whole, outputs=outputs))
+
+
+def test_what_is_replicated_has_the_same_bits_where_it_is_valid() -> None:
+    assert judged(replicated(), scaled(0)) == judged(SUM, nudged(2, 5)) == ""
+    assert re.search(r"y .*ranks 0 and 2, .* 5\b", judged(replicated(), nudged(2, 5)))
+    some = replicated((3, 64, 0, 64))
+    assert judged(some, nudged(0, 3)) == judged(some, nudged(2, 0)) == ""
+    assert re.search(r"ranks 1 and 0, .* 2\b", judged(some, nudged(0, 2)))
+    assert re.search(r"ranks 1 and 3, .* 63\b", judged(some, nudged(3, 63)))
+    either_sign = np.ones((4, 64), np.float32)
+    either_sign[:, 5] = (0.0, -0.0, 0.0, 0.0)
+    said = _unlike(itself(replicated()), OUT, either_sign)
     assert all(part in said for part in ("ranks 0 and 1", "element 5", "0.0 and -0.0"))
 
 
@@ -96,30 +112,9 @@ def test_inputs_are_nan_behind_what_is_valid_and_outputs_are_not_looked_at_there
     assert "on rank 2" in wrong_values(itself(program), 0, inputs, outputs)
 
 
-def test_what_is_replicated_has_the_same_bits_where_it_is_valid() -> None:
-    def nudged(rank: int, element: int) -> Any:
-        def change(outputs: dict[Any, Any]) -> dict[Any, Any]:
-            outputs[OUT][rank, element] = np.nextafter(np.float32(outputs[OUT][rank, element]), np.float32(9))
-            return outputs
-
-        return change
-
-    whole = exchange(4, {"x": (64,)}, {"y": (64,)}, equal=("y",))
-    outputs = {p: replace(s, valid=(3, 64, 0, 64)) for p, s in whole.outputs.items()}
-    replicated = replace(whole, outputs=outputs)
-    program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", replicated)
-    assert judged(program, nudged(0, 3)) == judged(program, nudged(2, 0)) == ""
-    assert re.search(r"ranks 1 and 0, .* 2\b", judged(program, nudged(0, 2)))
-    assert re.search(r"ranks 1 and 3, .* 63\b", judged(program, nudged(3, 63)))
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, 7.0])
 def test_one_wrong_element_on_one_rank_is_found_and_named(value: float) -> None:
-    def change(outputs: dict[Any, Any]) -> dict[Any, Any]:
-        outputs[OUT][2, 5] = value
-        return outputs
-
-    said = judged(SUM, change)
+    said = judged(SUM, put(2, 5, value))
     assert "output y on rank 2" in said and "element 5: expected" in said and f"got {value:g}" in said
 
 
@@ -158,10 +153,6 @@ def test_one_wrong_element_among_many_is_found_whatever_the_class(numerics: Nume
     many = exchange(4, {"x": (2**16,)}, {"y": (2**16,)})
     program = trace_source(strategy('io.write("y", all_reduce(io.read("x")))'), "tried", many)
 
-    def one_other(outputs: dict[Any, Any]) -> dict[Any, Any]:
-        outputs[OUT][1, 4242] = outputs[OUT][1, 7] + 9
-        return outputs
-
     assert judged(program, scaled(0), numerics) == ""
-    assert "on rank 1 is off by" in (said := judged(program, one_other, numerics))
+    assert "on rank 1 is off by" in (said := judged(program, put(1, 4242, 9), numerics))
     assert "element 4242: " in said

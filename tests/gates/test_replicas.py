@@ -86,18 +86,12 @@ def assert_refused(body: str, of: Problem) -> Verdict:
     return verdict
 
 
-def test_ranks_that_add_in_orders_of_their_own_are_refused_and_told_what_to_do() -> None:
-    body = """
-x = io.read("x")
-def turned(d):
-    return collective_permute(x, [(r, (r + d) % p.ranks) for r in range(p.ranks)])
-io.write("y", add(add(add(x, turned(1)), turned(2)), turned(3)))
-"""
-    program, verdict = judged(body, problem())
-    assert unlike_bits(program) > WIDTH
-    assert (verdict.outcome, verdict.reason) == (Outcome.FAIL, Reason.RANKS_DIFFER)
+def test_a_refusal_names_element_ranks_and_the_mend() -> None:
+    message = assert_refused(RING, problem()).message
     parts = ("y, element 0:", "rank 0 and ranks 1, 2, 3", "all_gather, reduce_sum")
-    assert all(part in verdict.message for part in parts)
+    assert all(part in message for part in parts)
+    assert "7, 8, ... (11 in all)" in assert_refused(RING, problem(12)).message
+    assert judged(RING, problem(2))[1].passed  # two ranks have one order
 
 
 RIGHT = {
@@ -242,14 +236,6 @@ def test_where_it_means_nothing_it_may_hold_anything(valid: tuple[int, ...] | No
         assert "rank 0 and rank 2 round" in verdict.message
 
 
-def test_many_ranks_are_counted() -> None:
-    assert "7, 8, ... (11 in all)" in assert_refused(RING, problem(12)).message
-
-
-def test_two_ranks_have_one_order() -> None:
-    assert judged(RING, problem(2))[1].passed
-
-
 def test_alike_but_for_where_it_is_replicated_is_not_alike() -> None:
     of = exchange(4, {"a": (8,), "b": (8,)}, {"u": (8,), "v": (8,)}, equal=("v",))
     ring = RING.replace('io.read("x")', 'io.read("{}")').replace('io.write("y"', 'io.write("{}"')
@@ -298,14 +284,11 @@ def _replicated(seed: int) -> Program:
     return Program(replace(program.problem, outputs=outputs), program.events)
 
 
-@pytest.mark.parametrize("chunk", range(4))
-def test_what_passes_as_equal_on_all_ranks_has_equal_bits_in_float32(chunk: int) -> None:
-    passed = refused = 0
-    for seed in range(100 * chunk, 100 * chunk + 100):
+def test_what_passes_as_equal_on_all_ranks_has_equal_bits_in_float32() -> None:
+    passed = 0
+    for seed in range(400):
         program = _replicated(seed)
-        if unlike_replicas(AtomPair.of(program.problem, program.outputs, program.outputs), program):
-            refused += 1
-        else:
+        if not unlike_replicas(AtomPair.of(program.problem, program.outputs, program.outputs), program):
             passed += 1
             assert unlike_bits(program, seed) == 0, seed
-    assert passed and refused
+    assert 30 < passed < 100

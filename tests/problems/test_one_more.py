@@ -7,9 +7,6 @@ import pytest
 import yaml
 
 from overlayccl_core import catalog
-from overlayccl_core.measuring.outcomes import Outcome
-from overlayccl_core.program.problem import Direction
-from tests.known_cases import proof_of
 from workflow_scripts.pipeline import prepare
 
 ROOT = Path(__file__).parents[2]
@@ -25,14 +22,6 @@ def test_it_has_cases_a_proxy_and_messages_like_those_that_are_here() -> None:
     assert catalog.proxy(small) is None
     with pytest.raises(ValueError, match=r"halo: elem.* 1 .got 0"):
         catalog.case("halo", {**ENTRY, "elements": 0}, ranks=4, ranks_per_node=4)
-
-
-@pytest.mark.parametrize("strategy", ["two_permutes", "gather_slice"])
-def test_its_strategies_are_proven_in_both_directions(strategy: str) -> None:
-    problems = catalog.directions(catalog.case("halo", ENTRY, ranks=4, ranks_per_node=4))
-    assert [p.direction for p in problems] == [Direction.FORWARD, Direction.BACKWARD]
-    _, verdict = proof_of(problems[0], strategy)
-    assert verdict.outcome is Outcome.PASS
 
 
 def test_one_entry_of_the_configuration_brings_it_into_the_pipeline(

@@ -1,7 +1,7 @@
 """Values on real ranks: compare the outputs of an emitted module with its Program's meaning.
 
-The proof covers the Program; this check covers the backend's module and the library, with the tolerances of the
-numerics gate.
+The proof covers the Program; this check covers the backend's module and the library, with the tolerances of
+`program/numerics.py`.
 """
 
 from collections.abc import Mapping, Sequence

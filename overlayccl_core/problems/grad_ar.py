@@ -4,6 +4,7 @@ Data parallelism. The gradients are there after the backward pass, or (`overlap`
 last tensor's first; the optimizer needs all means. Tensors are given flat: only their sizes matter here.
 """
 
+from dataclasses import replace
 from math import gcd
 from typing import Any, Self
 
@@ -77,30 +78,18 @@ def problem(case: Case) -> Problem:
     """Ports ("gradient", i) -> ("mean", i)."""
     sizes = case["sizes"]
     tensors = range(len(sizes))
-    gradients = tuple(("gradient", i) for i in tensors)
     order = tuple(reversed(tensors)) if case["overlap"] else tuple(tensors)
+    gradients, means = (tuple((name, i) for i in tensors) for name in ("gradient", "mean"))
+    work = [Segment(name=("backward",), gives=gradients)]
     if case["overlap"]:
-        work = tuple(
-            Segment(
-                name=("backward", i),
-                gives=(("gradient", i),),
-                after=(("backward", i + 1),) if i + 1 < len(sizes) else (),
-            )
-            for i in order
-        )
-    else:
-        work = (Segment(name=("backward",), gives=gradients),)
-    means = tuple(("mean", i) for i in tensors)
+        after = {i: (("backward", i + 1),) for i in tensors[:-1]}
+        work = [Segment(name=("backward", i), gives=(gradients[i],), after=after.get(i, ())) for i in order]
+    flat = [PortSpec(shape=(n,), dtype=case.dtype) for n in sizes]
+    mean = [replace(spec, placement=Placement.REPLICATE) for spec in flat]
     return Problem(
         case=case,
-        inputs={
-            port: PortSpec(shape=(n,), dtype=case.dtype, placement=Placement.VARYING)
-            for port, n in zip(gradients, sizes, strict=True)
-        },
-        outputs={
-            port: PortSpec(shape=(n,), dtype=case.dtype, placement=Placement.REPLICATE)
-            for port, n in zip(means, sizes, strict=True)
-        },
+        inputs=dict(zip(gradients, flat, strict=True)),
+        outputs=dict(zip(means, mean, strict=True)),
         segments=(*work, Segment(name=("optimizer",), needs=means)),
         parameters={
             **of_every_problem(case),

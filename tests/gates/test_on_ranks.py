@@ -93,6 +93,14 @@ def test_what_is_replicated_has_the_same_bits_where_it_is_valid() -> None:
     assert all(part in said for part in ("ranks 0 and 1", "element 5", "0.0 and -0.0"))
 
 
+def test_copies_that_no_rank_sent_are_told_by_their_digests() -> None:
+    inputs = inputs_of(SUM.problem, 3)
+    outputs, bits = meaning(SUM, inputs), {OUT: [1, 1, 2, 1]}
+    said = wrong_values(itself(replicated()), 1e-5, inputs, outputs, bits=bits)
+    assert "bits differ between ranks 0 and 2" in said
+    assert wrong_values(itself(SUM), 1e-5, inputs, outputs, bits=bits) == ""
+
+
 def test_inputs_are_nan_behind_what_is_valid_and_outputs_are_not_looked_at_there() -> None:
     problem = exchange(4, {"x": (64,)}, {"y": (64,)})
     valid = (64, 5, 0, 63)

@@ -5,16 +5,20 @@ from functools import cache
 from types import ModuleType
 
 import numpy as np
+import polars as pl
 import pytest
 
 from overlayccl_core.backends.torchdist import backend as torchdist
 from overlayccl_core.backends.torchxla import backend as torchxla
-from overlayccl_core.configuration.deployment import Deployment, Tier
+from overlayccl_core.configuration.deployment import Deployment, Tier, load
+from overlayccl_core.configuration.settings import read
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.fit import FitSettings, Observation, _System
+from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
 from overlayccl_core.probes.structured import structured_probes, subgroups
+from overlayccl_core.probes.sweep import probes_of, to_time
 from overlayccl_core.program.groups import world
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
 from overlayccl_core.program.lowering import Action, lower
@@ -23,6 +27,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.run_order import as_run
 from overlayccl_core.program.segments import walk
 from tests.on_ranks import here
+from tests.stages.flow import ROOT, capabilities
 
 FOUR = here(4)
 TWO_NODES = FOUR.changed(
@@ -194,3 +199,16 @@ def test_what_the_probes_cost_can_be_told_apart(
     assert sum(one.judges for one in seen) >= 6
     system = _System(seen, (), FitSettings().ridge)
     assert [c.name for c, told in zip(system.columns, system.told_apart(), strict=True) if not told] == []
+
+
+def test_the_sweep_leaves_out_what_the_library_cannot_run_and_says_so() -> None:
+    settings, here_ = read(ROOT / "config/config.yaml"), load(ROOT / "config/deployments/local.yaml")
+    tried = capabilities().filter(pl.col("operation") != Kind.COLLECTIVE_PERMUTE.value)
+    told: list[str] = []
+    kept = to_time(here_, settings, Capabilities.from_rows(tried.iter_rows(named=True)), told.append)
+    assert Kind.COLLECTIVE_PERMUTE in {
+        x.kind for p in probes_of(here_, settings) for x in p.program.collectives
+    }
+    assert Kind.COLLECTIVE_PERMUTE not in {x.kind for p in kept for x in p.program.collectives}
+    assert len(kept) + len(told) == len(probes_of(here_, settings))
+    assert any("collective_permute-world" in line and "selftest did not try" in line for line in told)

@@ -107,6 +107,7 @@ class _System:
         self.x: Floats = x / self.scale
         self.judges = np.flatnonzero([o.judges for o in observations])
         self.ridge = ridge
+        self.rows = np.arange(len(self.x))
 
     def solve(self, rows: NDArray[np.int64], factors: Floats | float = 1.0) -> Floats:
         """Return non-negative scaled coefficients from some rows, with their times multiplied by `factors`."""
@@ -121,16 +122,12 @@ class _System:
             weight = 1.0 / np.clip(seen @ solution, 1.0 / FARTHEST, FARTHEST)
         return solution
 
-    def all_rows(self) -> NDArray[np.int64]:
-        """Return every row once."""
-        return np.arange(len(self.x))
-
     def cross_validated(self, settings: FitSettings) -> Floats:
         """Return measured / predicted of every judge, predicted from the rows outside its fold."""
         shuffled = np.random.default_rng(settings.seed).permutation(self.judges)
         residuals = []
         for fold in np.array_split(shuffled, settings.folds):
-            solution = self.solve(np.setdiff1d(self.all_rows(), fold))
+            solution = self.solve(np.setdiff1d(self.rows, fold))
             predicted = self.x[fold] @ solution  # in units of the measured time
             residuals.append(1.0 / np.maximum(predicted, np.finfo(float).tiny))
         return np.concatenate(residuals)
@@ -177,10 +174,9 @@ def _increments_that_help(
 
 def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> tuple[Coefficient, ...]:
     rng = np.random.default_rng(settings.seed)
-    rows = system.all_rows()
-    values = system.solve(rows) / system.scale
-    factors = rng.choice(residuals / np.median(residuals), (settings.bootstraps, len(rows)))
-    low, high = np.quantile([system.solve(rows, f) / system.scale for f in factors], INTERVAL, axis=0)
+    values = system.solve(system.rows) / system.scale
+    factors = rng.choice(residuals / np.median(residuals), (settings.bootstraps, len(system.rows)))
+    low, high = np.quantile([system.solve(system.rows, f) / system.scale for f in factors], INTERVAL, axis=0)
     told = system.told_apart()
     coefficients = []
     for j, column in enumerate(system.columns):

@@ -40,8 +40,8 @@ class Theta:
     """All coefficients of a deployment, and the spread of predictions.
 
     Attributes:
-        residual_low, residual_high: The 10% and 90% quantiles of measured / predicted, over Programs that were not
-            in the fit that predicted them.
+        residual_low, residual_high: The 10% and 90% quantiles of measured / predicted, over Programs outside the
+            fit behind their prediction.
     """
 
     coefficients: tuple[Coefficient, ...]

@@ -8,6 +8,7 @@ floats, no sum of terms hides one.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -125,12 +126,12 @@ class _Numbers:
         return ordered
 
 
+@dataclass(frozen=True, slots=True)
 class _Ways:
     """Arithmetic of these numbers: order and grouping in sums, maxima and look-ups do not count."""
 
-    def __init__(self, names: Array, prime: np.uint64) -> None:
-        self.names = names
-        self.prime = prime
+    names: Array
+    prime: np.uint64
 
     def dtype(self, node_dtype: DType) -> Any:
         return np.uint64

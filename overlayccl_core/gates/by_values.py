@@ -18,7 +18,7 @@ tried data and for similar data.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from overlayccl_core.program.kinds import Placement
 from overlayccl_core.program.meaning import Held, evaluate
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.numerics import NONLINEAR_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, loses
-from overlayccl_core.program.problem import Draw, Problem, port_text
+from overlayccl_core.program.problem import Draw, PortSpec, Problem, port_text
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.substitution import without_labels
 from overlayccl_core.program.tracing import trace_function
@@ -66,7 +66,9 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
     treated = alike(program, brought, random) if brought.named else None
     backward = _backward_of(reference.problem)
     for draw in brought.draws(random, Check.HOSTILE in checks, treated):
-        _Trial(program, reference, backward, draw, random).run(tried, checks, lossy_bound)
+        inputs = {**draw.inputs, **_cotangents(program, backward, draw.inputs, random)}
+        trial = _Trial(program=program, reference=reference, backward=backward, draw=draw, inputs=inputs)
+        trial.run(tried, checks, lossy_bound)
     if Check.HOSTILE in checks and brought.named and (joined := joined_wrongly(program, brought, random)):
         raise Wrong(Reason.PARTS_JOINED, joined)
     if Check.REPLICAS in checks and not _provably_alike(program):
@@ -89,27 +91,43 @@ def _provably_alike(program: Program) -> bool:
     return all(len(np.unique(value_numbers(x, ranks))) == 1 for x in replicated)
 
 
-class _Trial:
-    """Program and reference on one draw."""
+def _cotangents(
+    program: Program, backward: Program | None, given: Inputs, random: np.random.Generator
+) -> Inputs:
+    """Draw cotangents of the outputs for the backward, equal on all ranks: a loss has one."""
+    if backward is None:
+        return {}
+    some = next(x for x in given.values() if x.dtype.kind != "i")
+    return {
+        port: random.standard_normal((1, spec.size)).astype(some.dtype)
+        for port, spec in backward.problem.inputs.items()
+        if port not in given and port not in program.problem.outputs
+    }
 
-    def __init__(
-        self,
-        program: Program,
-        reference: Program,
-        backward: Program | None,
-        draw: Draw,
-        random: np.random.Generator,
-    ) -> None:
-        self.program = program
-        self.reference = reference
-        self.draw = draw
-        self.backward = backward
-        back = {} if backward is None else backward.problem.outputs
-        self.specs = {**back, **program.problem.outputs}
-        self.inputs = {**draw.inputs, **self._cotangents(draw.inputs, random)}
-        self.right: tuple[dict[Port, Array], dict[Port, Held]] = {}, {}  # in float64: saved, gradients
-        self.saved: dict[Port, Array] = {}  # of the last evaluation
-        self.peak_bytes = 0
+
+@dataclass(slots=True, kw_only=True)
+class _Trial:
+    """Program and reference on one draw.
+
+    Attributes:
+        right: In float64, by the reference: what is saved, and the gradients made of it.
+        saved: Of the last evaluation.
+    """
+
+    program: Program
+    reference: Program
+    backward: Program | None
+    draw: Draw
+    inputs: Inputs
+    right: tuple[dict[Port, Array], dict[Port, Held]] = field(default_factory=lambda: ({}, {}))
+    saved: dict[Port, Array] = field(default_factory=dict)
+    peak_bytes: int = 0
+
+    @property
+    def specs(self) -> Mapping[Port, PortSpec]:
+        """The outputs, and the gradients made of the saved ones."""
+        back = {} if self.backward is None else self.backward.problem.outputs
+        return {**back, **self.program.problem.outputs}
 
     def run(self, tried: Tried, checks: frozenset[Check], lossy_bound: float) -> None:
         """Compare in float64, then in the Program's own dtypes."""
@@ -128,18 +146,6 @@ class _Trial:
                 error = self._compare(got, want, bound, Reason.INACCURATE, "in its own dtypes")
                 tried.error = max(tried.error, error)
         tried.peak_bytes = max(tried.peak_bytes, self.peak_bytes)
-
-    def _cotangents(self, given: Inputs, random: np.random.Generator) -> Inputs:
-        """Draw cotangents of the outputs for the backward, equal on all ranks: a loss has one."""
-        if self.backward is None:
-            return {}
-        specs, outputs = self.backward.problem.inputs, self.program.problem.outputs
-        some = next(x for x in given.values() if x.dtype.kind != "i")
-        return {
-            port: random.standard_normal((1, spec.size)).astype(some.dtype)
-            for port, spec in specs.items()
-            if port not in given and port not in outputs
-        }
 
     def _evaluate(self, program: Program, inputs: Inputs, arithmetic: Arithmetic) -> dict[Port, Held]:
         """Evaluate the outputs, with gradients in place of saved ones."""

@@ -32,9 +32,10 @@ def explain(program: Program, reference: Program, port: Port, rank: int, index: 
         culprit = _first_difference(program.outputs[port], (rank, index), want)
     except TooLarge as error:
         return f"{where} is wrong: {error}"
+    needs_collective = any(x.is_collective for x in topological([reference.outputs[port]]))
     return (
         f"{where}: expected {form_text(want)}, got {form_text(got)};"
-        f" {_culprit_text(program, *culprit, needs_collective=_has_collective(reference.outputs[port]))}"
+        f" {_culprit_text(program, *culprit, needs_collective=needs_collective)}"
     )
 
 
@@ -128,10 +129,6 @@ def _first_difference(node: Node, place: Element, want: LinearForm) -> tuple[Nod
             break
         node, place = strange
     return node, place
-
-
-def _has_collective(node: Node) -> bool:
-    return any(x.is_collective for x in topological([node]))
 
 
 def _culprit_text(program: Program, node: Node, place: Element, *, needs_collective: bool) -> str:

@@ -243,7 +243,8 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
                 f" {low:g} and {high:g}: floats lose them otherwise",
             )
     common = math.lcm(denominator(pair.outputs), denominator(pair.wanted))
-    if Check.DENOMINATOR in proof.checks and not _provable(largest, common):
+    provable = math.isfinite(largest) and Fraction(largest) * common < PRIME
+    if Check.DENOMINATOR in proof.checks and not provable:
         raise Wrong(
             Reason.DENOMINATOR,
             f"coefficients of up to {largest:g} in steps of 1/{common:.6g} are too fine for the proof"
@@ -256,10 +257,6 @@ def allowed_range(dtype: DType, ranks: int) -> tuple[float, float]:
     if dtype is DType.FLOAT16:
         return 1 / (FLOAT16_RANGE * ranks), FLOAT16_RANGE * ranks
     return 1 / WIDE_RANGE, WIDE_RANGE * ranks
-
-
-def _provable(largest: float, common: int) -> bool:
-    return math.isfinite(largest) and Fraction(largest) * common < PRIME
 
 
 def _check_denominators_are_units(pair: AtomPair) -> None:

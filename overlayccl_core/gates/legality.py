@@ -1,5 +1,7 @@
 """Legality: may this Program run at all? Order, linearity, capabilities, memory; no ranks, no data."""
 
+from functools import partial
+
 from overlayccl_core.deployments.capabilities import Capabilities, Capability, shape_text
 from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
 from overlayccl_core.measuring.outcomes import Gate, Outcome
@@ -67,5 +69,4 @@ def _within_memory(program: Program, budget: int | None, checks: frozenset[Check
     return Verdict.of(Gate.LEGALITY, Outcome.PASS, collectives=len(program.calls), peak_bytes=peak)
 
 
-def _fails(reason: Reason, message: str, **figures: int) -> Verdict:
-    return Verdict.of(Gate.LEGALITY, Outcome.FAIL, reason, message, **figures)
+_fails = partial(Verdict.of, Gate.LEGALITY, Outcome.FAIL)

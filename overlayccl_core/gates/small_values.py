@@ -38,9 +38,9 @@ class Small:
     problem: Problem
     outputs: Outputs  # port -> node
     inputs: Mapping[Port, int]  # port -> elements
-    valid_inputs: Mapping[Port, Counts]
-    valid_outputs: Mapping[Port, Counts]  # likewise
-    arithmetic: Arithmetic  # arithmetic of the evaluation
+    arithmetic: Arithmetic  # of the evaluation
+    valid_inputs: Mapping[Port, Counts] = field(default_factory=dict)
+    valid_outputs: Mapping[Port, Counts] = field(default_factory=dict)  # likewise
     input_tiles: TilesOf = field(default_factory=dict)
     output_tiles: TilesOf = field(default_factory=dict)  # likewise
 
@@ -69,17 +69,13 @@ def one_atom(problem: Problem) -> Small:
     """Return a small form of a Program that cannot be evaluated here: each port is one atom."""
 
     def tiles(ports: Mapping[Port, PortSpec]) -> dict[Port, Tiles]:
-        return {
-            port: Tiles(lanes=min(MOST_LANES, spec.size), runs=((1, spec.size),))
-            for port, spec in ports.items()
-        }
+        sizes = ((port, spec.size) for port, spec in ports.items())
+        return {port: Tiles(lanes=min(MOST_LANES, size), runs=((1, size),)) for port, size in sizes}
 
     return Small(
         problem=problem,
         outputs={},
         inputs={port: min(MOST_LANES, spec.size) for port, spec in problem.inputs.items()},
-        valid_inputs={},
-        valid_outputs={},
         arithmetic=Double(),
         input_tiles=tiles(problem.inputs),
         output_tiles=tiles(problem.outputs),

@@ -6,6 +6,7 @@ gradients and other losses, whatever a proof said.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -191,16 +192,9 @@ def _within(value: float, allowed: float, message: str, figures: dict[str, Evide
     return _passes("trains as the developer's arm does", **figures)
 
 
-def _passes(message: str, **figures: EvidenceValue) -> Verdict:
-    return Verdict.of(Gate.TRAINING, Outcome.PASS, Reason.OK, message, **figures)
-
-
-def _fails(reason: Reason, message: str, **figures: EvidenceValue) -> Verdict:
-    return Verdict.of(Gate.TRAINING, Outcome.FAIL, reason, message, **figures)
-
-
-def _unproven(message: str, **figures: EvidenceValue) -> Verdict:
-    return Verdict.of(Gate.TRAINING, Outcome.UNPROVEN, Reason.NOT_MEASURED, message, **figures)
+_passes = partial(Verdict.of, Gate.TRAINING, Outcome.PASS, Reason.OK)
+_fails = partial(Verdict.of, Gate.TRAINING, Outcome.FAIL)
+_unproven = partial(Verdict.of, Gate.TRAINING, Outcome.UNPROVEN, Reason.NOT_MEASURED)
 
 
 def _counts(matmuls: frozenset[tuple[int, str]]) -> str:

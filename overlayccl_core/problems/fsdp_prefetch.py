@@ -1,4 +1,4 @@
-"""fsdp_prefetch: parameters that lie in shards on the ranks, whole again when a microbatch reaches their layer.
+"""fsdp_prefetch: parameters in shards on the ranks, whole again when a microbatch reaches their layer.
 
 Fully sharded data parallelism (Zhao et al. 2023, PyTorch FSDP; ZeRO stage 3, Rajbhandari et al. 2020). All shards
 are there from the start, so how far ahead a layer is gathered, and for how many microbatches, is the strategy's
@@ -28,7 +28,7 @@ AXIS = {"rows": 0, "columns": 1}
 
 
 class Entry(Fields):
-    """The axis that is cut must divide over the ranks."""
+    """The cut axis must divide over the ranks."""
 
     microbatches: Count = Field(description="microbatches of a step")
     layers: Count = Field(description="parameters, one a layer, one layer after another")

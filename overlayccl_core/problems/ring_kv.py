@@ -1,8 +1,8 @@
-"""ring_kv: keys and values of a sequence that lies in pieces on the ranks, whole on every rank for attention.
+"""ring_kv: keys and values of a sequence, in pieces on the ranks; attention needs them whole on every rank.
 
-Context parallelism that gathers (Grattafiori et al. 2024, The Llama 3 herd of models, section 3.3.2); the same
-exchange as a ring of neighbours is that of ring attention (Liu et al. 2023). Every rank attends with its own
-queries, so its gradient of the whole is its own part of a sum: the backward is a reduce_scatter along the sequence.
+Context parallelism by gathering (Grattafiori et al. 2024, The Llama 3 herd of models, section 3.3.2). Ring
+attention (Liu et al. 2023) does the same exchange by a ring of neighbours. Every rank attends with its own queries,
+so its gradient of the whole is its own part of a sum: the backward is a reduce_scatter along the sequence.
 """
 
 from typing import Any

@@ -43,6 +43,10 @@ class TimedProbe:
     samples_us: tuple[float, ...]
     seconds: float
 
+    @property
+    def time_us(self) -> float:
+        return estimate(self.samples_us).value
+
 
 def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, TimedProbe]:
     """Map Program -> its timing, from rows with `role` and the timing columns."""
@@ -80,7 +84,7 @@ def theta_of(
     observations = [
         Observation(
             features=one.features,
-            time_us=estimate(one.samples_us).value,
+            time_us=one.time_us,
             judges=one.role is Role.MIXED or judges < settings.folds,
         )
         for one in some
@@ -145,18 +149,9 @@ def judged(theta: Theta | None, heldout: Sequence[TimedProbe], wanted: Set[Colum
     Args:
         wanted: Columns in need of a value.
     """
-    prices = [None if theta is None else price_features(one.features, theta).us for one in heldout]
-    errors = np.array(
-        [
-            abs(np.log(us / estimate(one.samples_us).value)) if us else np.inf
-            for us, one in zip(prices, heldout, strict=True)
-        ]
-    )
-    scored = [
-        Scored(predicted_us=us, samples_us=one.samples_us)
-        for us, one in zip(prices, heldout, strict=True)
-        if us
-    ]
+    priced = [(one, None if theta is None else price_features(one.features, theta).us) for one in heldout]
+    errors = np.array([abs(np.log(us / x.time_us)) if us else np.inf for x, us in priced])
+    scored = [Scored(predicted_us=us, samples_us=one.samples_us) for one, us in priced if us]
     known: Mapping[Column, float] = {} if theta is None else theta.values
     return {
         "columns": len(wanted),

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from overlayccl_core.probes.asked.order import COUNT, MOST, QUARTERS, Order, ProbeTarget, finished, sized
 from overlayccl_core.probes.probe import Probe
-from overlayccl_core.probes.structured import repeated, shuffled, transposed
+from overlayccl_core.probes.structured import Layout, repeated, shuffled, transposed
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.maps import Map
@@ -52,15 +52,13 @@ class Copies(Order):
         return [finished(probe, self.layout, of, sized(self.count, self.payload_bytes))]
 
     def _map(self, size: int) -> Map:
-        match self.layout:
-            case "transpose":
-                return transposed(self.width)(size)
-            case "shuffle":
-                return shuffled(self.width)(size)
-            case "repeat":
-                return repeated(self.times)(size)
-            case "join":
-                return maps.identity(2 * size)
+        layouts: dict[str, Layout] = {
+            "transpose": transposed(self.width),
+            "shuffle": shuffled(self.width),
+            "repeat": repeated(self.times),
+            "join": lambda size: maps.identity(2 * size),
+        }
+        return layouts[self.layout](size)
 
 
 class Arithmetic(Order):

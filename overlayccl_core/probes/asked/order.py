@@ -4,6 +4,7 @@ No field takes a time. A probe's name follows from the fields, so equal names ar
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -69,9 +70,7 @@ def finished(probe: ProbeBuilder, *parts: str) -> Probe:
 
 def sized(count: int, payload_bytes: int) -> str:
     """Return `4x64KiB`; of bytes without a short name all digits."""
-    short = bytes_text(payload_bytes)
-    try:
-        exact = in_bytes(short) == payload_bytes
-    except ValueError:  # no whole number of bytes
-        exact = False
-    return f"{count}x{short if exact else f'{payload_bytes}B'}"
+    with suppress(ValueError):  # of a text with no whole number of bytes
+        if in_bytes(short := bytes_text(payload_bytes)) == payload_bytes:
+            return f"{count}x{short}"
+    return f"{count}x{payload_bytes}B"

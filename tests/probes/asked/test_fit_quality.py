@@ -1,6 +1,7 @@
 """Cost models of some probes: what they are judged by, and what equal cost means."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -110,15 +111,8 @@ def test_what_has_no_price_is_farther_off_than_anything() -> None:
     wanted = set(some[0].features)
     kept = judged(theta, some, wanted)
     column = next(c for c in some[0].features if c.name.endswith(".count"))
-    foreign = [
-        TimedProbe(
-            role=one.role,
-            features={**one.features, type(column)(name="x.count", term=column.term, unit="us"): 1.0},
-            samples_us=one.samples_us,
-            seconds=one.seconds,
-        )
-        for one in some
-    ]
+    unknown = replace(column, name="x.count", unit="us")
+    foreign = [replace(one, features={**one.features, unknown: 1.0}) for one in some]
     few = judged(theta, [*foreign[:4], *some[4:]], wanted | set(foreign[0].features))
     assert few["priced"] == 16 and few["missing"] == kept["missing"] + 1
     assert few["median_log_error"] >= kept["median_log_error"] and few["p90_log_error"] is None
@@ -129,16 +123,9 @@ def test_what_has_no_price_is_farther_off_than_anything() -> None:
 def test_what_is_held_out_is_in_no_fit(rows: list[dict[str, Any]]) -> None:
     """With other held-out times the cost model stays, and its error does not."""
     slower = {
-        program: one
-        if one.role is not Role.HELD_OUT
-        else TimedProbe(
-            role=one.role,
-            features=one.features,
-            samples_us=tuple(2 * us for us in one.samples_us),
-            seconds=one.seconds,
-        )
-        for program, one in known().items()
+        program: replace(known()[program], samples_us=tuple(2 * us for us in known()[program].samples_us))
+        for program in of(Role.HELD_OUT)
     }
-    again = row(list(arms(slower, fixed(), {}, SECTION, draws=1)), ProbeSource.FIXED)
+    again = row(list(arms({**known(), **slower}, fixed(), {}, SECTION, draws=1)), ProbeSource.FIXED)
     assert again["median_log_error"] == pytest.approx(np.log(2), abs=0.1)
     assert again["spearman"] == row(rows, ProbeSource.FIXED)["spearman"]

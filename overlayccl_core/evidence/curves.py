@@ -16,8 +16,8 @@ from overlayccl_core.configuration.models import of_label
 from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, ran_by, trial_of
 from overlayccl_core.evidence.verdict_rows import said_columns
-from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
-from overlayccl_core.gates.verdict import Check, Verdict
+from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge_losses
+from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.program.numerics import NumericsClass
 
@@ -111,7 +111,7 @@ def _judged(
         trial = trial_of(model, arm, arms, stamps, ran)
     if isinstance(trial, Verdict):
         return {"numerics": None, **said_columns(trial)}
-    [verdict] = judge(trial, frozenset({Check.LOSSES}))
+    verdict = judge_losses(trial)
     return {"numerics": trial.numerics.value, **said_columns(verdict)}
 
 

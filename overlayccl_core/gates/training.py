@@ -4,13 +4,13 @@ This gate does not rely on the proof. A dropped microbatch, scaled sums or a lay
 gradients and other losses, whatever a proof said.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, EvidenceValue, Reason, Verdict
+from overlayccl_core.gates.verdict import EvidenceValue, Reason, Verdict
 from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
@@ -67,9 +67,12 @@ class Trained:
     explained: str = ""
 
 
-def judge(trained: Trained, checks: frozenset[Check] = ALL_CHECKS) -> tuple[Verdict, ...]:
-    """Return one Verdict for each check. The arm passes if none of them fails or is unproven (`passes`)."""
-    return tuple(check(trained) for name, check in _CHECKS.items() if name in checks)
+def judge(trained: Trained) -> tuple[Verdict, ...]:
+    """Return the Verdicts on matrix products, gradients and losses.
+
+    The arm passes if none of them fails or is unproven (`passes`).
+    """
+    return _matmuls(trained), _gradients(trained), judge_losses(trained)
 
 
 def passes(verdicts: Sequence[Verdict]) -> bool:
@@ -126,7 +129,7 @@ def wrong_gradients(error: float, numerics: NumericsClass) -> str:
     return f"a gradient is {error:.2g} (relative) away from the unsharded model's, {bound:.0e} is allowed"
 
 
-def _losses(trained: Trained) -> Verdict:
+def judge_losses(trained: Trained) -> Verdict:
     """Compare losses with the developer's, rank by rank: early ones relative, final ones inside the band."""
     long = _paired(trained.arm.losses, trained.developer.losses)
     pairs = long or _paired(trained.arm.timed_losses, trained.developer.timed_losses)
@@ -165,13 +168,6 @@ def _without_band(trained: Trained, figures: dict[str, EvidenceValue], *, long: 
     return _passes(
         f"losses as the developer's by step {EARLY_STEP}; the final loss: not applicable, {why}", **figures
     )
-
-
-_CHECKS: Mapping[Check, Callable[[Trained], Verdict]] = {
-    Check.MATMULS: _matmuls,
-    Check.GRADIENTS: _gradients,
-    Check.LOSSES: _losses,
-}
 
 
 def _paired(mine: Mapping[int, Losses], theirs: Mapping[int, Losses]) -> list[tuple[Losses, Losses]]:

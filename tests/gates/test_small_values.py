@@ -75,7 +75,7 @@ SUM = moved('all_reduce(io.read("x"))')
 
 @pytest.mark.parametrize("by", [1, 2, 32, 64, 256])
 def test_elements_that_are_moved_inside_an_atom_are_found(by: int) -> None:
-    small = over_atoms(SUM, most_lanes=15)
+    small = over_atoms(SUM, most_lanes=16)
     assert [tiles.atoms for tiles in small.input_tiles.values()] == [1]
 
     def shifted(outputs: Any) -> None:

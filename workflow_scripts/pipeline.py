@@ -25,7 +25,6 @@ from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.ways import FOLDER as WAYS
 from overlayccl_core.rewrites.rule import FOLDER as REWRITES
-from overlayccl_core.rewrites.rule import rule_names
 from overlayccl_core.rule import PlugIns, Rule, rules
 from overlayccl_core.search.proposer import asks, rounds
 from overlayccl_core.search.style import FOLDER as STYLES
@@ -293,7 +292,7 @@ class Pipeline:
                 named |= {self._model(name).workload for name in self.settings.models}
                 yield from (_file("workloads", name) for name in named)
             case PlugIns.REWRITES:
-                yield from (_file(REWRITES, name) for name in rule_names())
+                yield from (_file(REWRITES, name) for name in loader.names(REWRITES))
             case PlugIns.PROPOSER:
                 found = load_search(str(search))
                 yield _file("search/proposers", found.proposer)

@@ -1,17 +1,20 @@
 """The protocol of a rewrite rule, and small pieces for building rules.
 
-A rule is one file of `rewrites/rules/`. It rewrites ALL sites of a class at once, so neither the number of steps
-nor the space of Programs grows with ranks, layers, microbatches or tensors.
+A rule is one file of `rewrites/rules/`, or a function of the table in `rules/swaps.py`. It rewrites ALL sites of a
+class at once, so neither the number of steps nor the space of Programs grows with ranks, layers, microbatches or
+tensors.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
 
 from overlayccl_core import loader
+from overlayccl_core.configuration.fields import hint
 from overlayccl_core.program import maps
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import REDUCING, Kind, Reduction
@@ -20,6 +23,7 @@ from overlayccl_core.program.nodes import Node, Replacement, make_collective, ma
 from overlayccl_core.program.program import Program
 
 FOLDER = "rewrites/rules"
+TABLE = "swaps"  # the file there with many rules
 
 Replacements = Mapping[Node, Replacement]
 
@@ -37,7 +41,7 @@ class RuleNumerics(StrEnum):
 
 
 class Rule(Protocol):
-    """The definitions of a file in rewrites/rules/.
+    """The definitions of a file in rewrites/rules/, and of a row of `SWAPS`.
 
     Attributes:
         knobs: (program, sites) -> the settings worth trying at these sites; `no_knobs` for a rule without settings.
@@ -58,17 +62,25 @@ def no_knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
 
 def rule_names() -> tuple[str, ...]:
     """Return the names of all rules, sorted."""
-    return loader.names(FOLDER)
+    return tuple(sorted({*loader.names(FOLDER), *_swaps()} - {TABLE}))
 
 
 @cache
 def rule(name: str) -> Rule:
-    """Return the rule of that name; the folder is read once for each name.
+    """Return the rule of that name.
 
     Raises:
-        ValueError: There is no such rule; the message names the rules.
+        ValueError: There is no such rule; the message names the nearest, or all.
     """
-    return loader.plug_in(Rule, FOLDER, name)
+    if name not in rule_names():
+        raise ValueError(f"there is no {name!r} among the rewrite rules: {hint(name, rule_names())}")
+    return _swaps().get(name) or loader.plug_in(Rule, FOLDER, name)
+
+
+def _swaps() -> Mapping[str, Rule]:
+    """The rules of the table, loaded like all other rules: only stages that rewrite depend on them."""
+    swaps: Mapping[str, Rule] = loader.load(FOLDER, TABLE).SWAPS
+    return swaps
 
 
 # ------------------------------------------------------------------------------------------------ replacing
@@ -81,28 +93,20 @@ def each(sites: Iterable[Node], build: Callable[[Node, Node], Node]) -> dict[Nod
     return {x: replacement(x) for x in sites}
 
 
+def cut_apart(whole: Replacement, values: Sequence[Node], rows: int) -> dict[Node, Replacement]:
+    """Replace values, all seen as (rows, columns), by their columns of `whole`, where they stand side by side."""
+
+    def part(start: int, width: int) -> Replacement:
+        return lambda go: columns(whole(go), rows, start, width)
+
+    widths = [x.size // rows for x in values]
+    starts = accumulate(widths, initial=0)
+    return {x: part(start, width) for x, start, width in zip(values, starts, widths, strict=False)}
+
+
 def like(x: Node, kind: Kind, operand: Node, groups: Groups | None = None) -> Node:
     """Make a collective of another kind with the label and (unless given) the groups of x; a reduction sums."""
     return make_collective(kind, operand, x.groups if groups is None else groups, x.label)
-
-
-def sums_over_members(program: Program, sites: Iterable[Node]) -> dict[Node, Node]:
-    """Return sum -> the collective of its summands, one block of each member; skip groups of one rank."""
-    known = {x for x in sites if x.groups.size > 1}
-    return {
-        total: x
-        for total in program.nodes
-        if total.kind is Kind.SUM and (x := total.operands[0]) in known and total.count == x.groups.size
-    }
-
-
-def by_library(sums: Mapping[Node, Node], kind: Kind) -> dict[Node, Replacement]:
-    """Replace every sum over members by one collective of `kind`, on the operand of the one that it reads."""
-
-    def replacement(x: Node) -> Replacement:
-        return lambda go: like(x, kind, go(x.operands[0]))
-
-    return {total: replacement(x) for total, x in sums.items()}
 
 
 def adds(x: Node) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.rewrites import rule as rules_
+from overlayccl_core.rewrites.rules import swaps
 
 TABLE = Path(__file__).with_name("mutants.txt").read_text()
 
@@ -35,16 +36,24 @@ class Mutant:
     def plant(self, patch: pytest.MonkeyPatch) -> None:
         """Put the edited function wherever the right one is."""
         files = {name: rules_.rule(name) for name in rules_.rule_names()}  # all have bound what is right
-        home = import_module(f"overlayccl_core.{self.module}") if self.module else files[self.rule]
+        own = swaps if self.rule in swaps.SWAPS else files[self.rule]
+        home = import_module(f"overlayccl_core.{self.module}") if self.module else own
         right = getattr(home, self.function)
-        source = textwrap.dedent(inspect.getsource(right))
+        source = textwrap.dedent(inspect.getsource(getattr(right, "build", right)))
         if source.count(self.old) != 1:
             raise ValueError(f"{self.name}: {self.old!r} must stand once in {home.__name__}.{self.function}")
         space: dict[str, Callable[..., object]] = {}
         exec(compile(source.replace(self.old, self.new), "<mutant>", "exec"), vars(home), space)
+        wrong = space[self.function]
+        for holder in (right, *swaps.SWAPS.values()):
+            for part, value in vars(holder).items() if isinstance(holder, swaps.Swap) else ():
+                if holder is right:
+                    patch.setattr(right, part, vars(wrong)[part])
+                elif value is right:
+                    patch.setattr(holder, part, wrong)
         for name, module in list(sys.modules.items()):
             if name.startswith("overlayccl_core") and vars(module).get(self.function) is right:
-                patch.setattr(module, self.function, space[self.function])
+                patch.setattr(module, self.function, wrong)
 
 
 def _mutants(table: str) -> Iterator[Mutant]:

@@ -4,19 +4,19 @@ import numpy as np
 
 from overlayccl_core.program import maps
 from overlayccl_core.program.kinds import DType, Kind
-from overlayccl_core.program.nodes import make_cast, make_input, make_view
+from overlayccl_core.program.nodes import Node, make_cast, make_input, make_view
+from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites import demand
-from tests.rewrites.rules.tried import CROSSED, traced
+from tests.rewrites.rows import traced
 
 
-def gathers(body: str, outputs: dict[str, int]) -> tuple:
-    program = traced(body, outputs)
+def gathers(before: str) -> tuple[Program, list[Node]]:
+    program = traced(before)
     return program, [x for x in program.collectives if x.kind is Kind.ALL_GATHER]
 
 
 def test_pieces_lie_in_one_block_and_name_its_sender() -> None:
-    body = f'io.write("y", slice_axis(all_gather(x, 0, {CROSSED}), 0, [0, 10, 12, 20], 4))'
-    program, (x,) = gathers(body, {"y": 4})
+    program, (x,) = gathers("slice_axis(all_gather(x, 0, CROSSED), 0, [0, 10, 12, 20], 4) -> 4")
     demanded = demand.of_gather(program, x, program.users())
     assert demanded is not None
     assert demanded.rank.tolist() == [0, 1, 1, 2, 3]
@@ -28,20 +28,16 @@ def test_pieces_lie_in_one_block_and_name_its_sender() -> None:
 
 
 def test_a_gather_that_all_ranks_read_in_full_has_no_demand() -> None:
-    table = list(range(47, -1, -1))
-    program, (x,) = gathers(f'io.write("y", index_select(all_gather(x), {table}))', {"y": 48})
+    program, (x,) = gathers("index_select(all_gather(x), list(range(47, -1, -1))) -> 48")
     assert demand.of_gather(program, x, program.users()) is None
 
 
 def test_results_that_are_read_alike_are_planned_once_and_others_apart() -> None:
-    body = (
-        'io.write("a", slice_axis(all_gather(x), 0, 0, 5))\n'
-        'io.write("b", slice_axis(all_gather(e), 0, 0, 5))\n'
-        'io.write("c", slice_axis(all_gather(add(x, e)), 0, 0, 5))\n'
-        'io.write("d", slice_axis(all_gather(index_select(x, [3, 2, 1, 0] * 3)), 0, 1, 5))\n'
-        f'io.write("f", slice_axis(all_gather(add(x, e), 0, {CROSSED}), 0, 0, 5))'
-    )
-    program, sites = gathers(body, dict.fromkeys("abcdf", 5))
+    alike = "y = slice_axis(all_gather(x), 0, 0, 5); z = slice_axis(all_gather(e), 0, 0, 5)"
+    too = "w = slice_axis(all_gather(add(x, e)), 0, 0, 5)"
+    elsewhere = "v = slice_axis(all_gather(index_select(x, [3, 2, 1, 0] * 3)), 0, 1, 5)"
+    others = "u = slice_axis(all_gather(add(x, e), 0, CROSSED), 0, 0, 5)"
+    program, sites = gathers(f"{alike}; {too}; {elsewhere}; {others} -> 5, 5, 5, 5, 5")
     asked = []
 
     def wanted_of(program, x, users):  # type: ignore[no-untyped-def]
@@ -68,11 +64,10 @@ def test_a_view_as_another_rank_lays_out_also_what_it_is_a_view_of() -> None:
 
 
 def test_an_output_is_not_planned_like_another_result_that_is_read_as_it_is() -> None:
-    body = (
-        'g = all_gather(x)\nh = all_gather(add(x, e))\nio.write("g", g)\n'
-        'io.write("y", slice_axis(h, 0, 0, 5))\nio.write("z", slice_axis(g, 0, 0, 5))'
+    program, sites = gathers(
+        "y = all_gather(x); h = all_gather(add(x, e)); z = slice_axis(h, 0, 0, 5); w = slice_axis(y, 0, 0, 5)"
+        " -> 48, 5, 5"
     )
-    program, sites = gathers(body, {"g": 48, "y": 5, "z": 5})
     for order in (sites, sites[::-1]):
         plans = demand.planned(program, order, demand.of_gather, lambda x, wanted: True)
         assert [x in program.outputs.values() for x in plans] == [False]

@@ -1,7 +1,6 @@
 """AG(RS(x)) -> AR(x), without the zeros at the end of x that were there to make it divide.
 
 Side conditions: both over the same groups, of more than one rank, under the same label; the reduce_scatter sums.
-Numerics: reordered.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Let one all_reduce do both."""
     return {x: _reduced(x) for x in sites if _gathers_shares(x)}
 
 

@@ -3,10 +3,11 @@
 As `merge` without its buffer, and out of one: every value is its own, and no layout is left where what reads the
 buffer takes the values apart. Knob: the most that one call takes (joining.py), not as a share. Side conditions:
 a kind of which libraries take several; each has a call of its own; one reduction, groups, label and dtype; equal
-depth through the model's segments; V is one for all ranks and no smaller than what it lays out. Numerics: same.
+depth through the model's segments; V is one for all ranks and no smaller than what it lays out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from overlayccl_core.program.calls import make_call
 from overlayccl_core.program.kinds import COALESCED, Kind
@@ -26,7 +27,6 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Give what each bucket holds one call."""
     replacements: dict[Node, Replacement] = {}
     for level, values in _levels(program, sites):
         calls = [(bucket, _made_once(level[0], bucket)) for bucket in in_buckets(values, knob, _held)]
@@ -37,9 +37,8 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 def _levels(program: Program, sites: Sequence[Node]) -> Iterator[tuple[list[Node], list[Node]]]:
     """(sites that may be one call, the values laid out by them)."""
-    for level in independent(
-        program, [x for x in sites if not x.label.call]
-    ):  # a call's other nodes have a class too
+    alone = [x for x in sites if not x.label.call]  # a call's other nodes have a class too
+    for level in independent(program, alone):
         yield level, by_readiness(program, {y for x in level for y in _values(x)})
 
 
@@ -59,14 +58,12 @@ Made = Callable[[Callable[[Node], Node]], dict[Node, Node]]
 
 def _made_once(like: Node, bucket: Bucket) -> Made:
     """value -> its result of one call, as `like`, for the whole bucket."""
-    made: dict[Node, Node] = {}
 
+    @cache
     def given(go: Callable[[Node], Node]) -> dict[Node, Node]:
-        if not made:
-            values = [go(y) for y in bucket]
-            call = make_call(like.kind, values, like.groups, like.label, like.attr.reduction)
-            made.update(zip(bucket, call, strict=True))
-        return made
+        values = [go(y) for y in bucket]
+        call = make_call(like.kind, values, like.groups, like.label, like.attr.reduction)
+        return dict(zip(bucket, call, strict=True))
 
     return given
 

@@ -3,7 +3,6 @@
 What is live is read off the map of the view below (through casts and scales) and the pairs of a permute.
 
 Side conditions: a sum; in each group no slot is live on two members; something is live.
-Numerics: same (x + 0 is x).
 """
 
 from collections.abc import Sequence
@@ -20,12 +19,11 @@ from overlayccl_core.rewrites.demand import end_to_end, first_that, view_as
 from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, each, like, no_knobs
 
 KINDS = (Kind.ALL_REDUCE,)
-NUMERICS = RuleNumerics.SAME
+NUMERICS = RuleNumerics.SAME  # x + 0 is x
 knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sums in which no two members of a group meet."""
     plans = {x: plan for x in sites if adds(x) and (plan := gather_plan(x))}
     return each(plans, lambda x, operand: _gathered(x, operand, plans[x]))
 

@@ -2,7 +2,6 @@
 
 Side conditions: ranks are not compiled for: in a graph the order of calls says nothing. Memory may rise, since
 values are asked for earlier and results wait for each other.
-Numerics: same.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Set the label."""
     if program.problem.case.uniform:
         raise DoesNotApply("ranks compile what they run, and in a graph the order of calls says nothing")
     return each((x for x in sites if x.label.issue is not IssueOrder.EARLY), _early)

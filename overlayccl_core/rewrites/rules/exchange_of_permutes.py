@@ -6,11 +6,12 @@ exchange does, if it is no more than what goes to others. So a ring of an all_to
 and a ring of an all_gather one of equal blocks, which `gather_of_copies` makes an all_gather.
 
 Side conditions: two permutes or more of one value x, or of layouts of it, under one label; the ranks that talk to
-each other fall into groups of equal size, of more than one rank. Numerics: same.
+each other fall into groups of equal size, of more than one rank.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replace the permutes of one value, and the views that read what came beside that value."""
     users, replacements = program.users(), dict[Node, Replacement]()
     for x, permutes in _of_one_value(sites):
         sent = dict.fromkeys(permutes)
@@ -135,13 +135,11 @@ def _replaced(
     x: Node, permutes: list[Node], views: list[Node], plan: ExchangePlan
 ) -> dict[Node, Replacement]:
     """Each permute as a slice of one exchange, made once; the views read x from there, too."""
-    made: list[Node] = []
 
+    @cache
     def whole(go: Callable[[Node], Node]) -> Node:
-        if not made:
-            packed = make_view([go(x)], plan.pack)
-            made.append(make_collective(Kind.ALL_TO_ALL, packed, plan.groups, permutes[0].label))
-        return made[0]
+        packed = make_view([go(x)], plan.pack)
+        return make_collective(Kind.ALL_TO_ALL, packed, plan.groups, permutes[0].label)
 
     def slice_of(map_: Map) -> Replacement:
         return lambda go: make_view([whole(go)], map_)

@@ -2,7 +2,6 @@
 
 Side conditions: every consumer is a view and it is no output; the components are of equal size, more than one
 rank and fewer than the group.
-Numerics: same.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sites whose readers fall apart into smaller groups of equal size."""
     plans = demand.planned(program, sites, demand.of_gather, narrower_groups)
     return each(plans, lambda x, operand: _narrowed(x, operand, plans[x]))
 

@@ -3,11 +3,10 @@
 V is one layout for all ranks; the reductions may stand under exact ratios. Of what is scattered, each member's
 block is laid out so. Side conditions: all operands of the sum are reductions of the class that sum, over the same
 groups, under the same label, read by nothing but such sums; the sums are smaller than all of them together.
-Numerics: reordered.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from functools import cache
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from overlayccl_core.rewrites.rule import (
     RuleNumerics,
     adds,
     blocks_in,
-    columns,
+    cut_apart,
     no_knobs,
     side_by_side,
 )
@@ -32,7 +31,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replace the sums; several may add up parts of one reduction."""
     users, written = program.users(), set(program.outputs.values())
     sums = {x: between for x in program.nodes if (between := _between(x, set(sites)))}
     while True:
@@ -43,15 +41,13 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
         sums = {x: between for x, between in sums.items() if not wanted.intersection(between)}
     replacements: dict[Node, Replacement] = {}
     for together in _sharing(sums):
-        by_reductions: dict[
-            frozenset[Node], list[Node]
-        ] = {}  # sums of the same reductions wait for no others
+        same: dict[frozenset[Node], list[Node]] = {}  # sums of the same reductions wait for no others
         for x in together:
-            by_reductions.setdefault(frozenset(map(_without_scale, _parts(x))), []).append(x)
-        reductions = frozenset().union(*by_reductions)
+            same.setdefault(frozenset(map(_without_scale, _parts(x))), []).append(x)
+        reductions = frozenset().union(*same)
         if sum(x.size for x in together) < sum(x.size for x in reductions):
-            for same in by_reductions.values():
-                replacements |= _reduced_once(same)
+            for sums_of_same in same.values():
+                replacements |= _reduced_once(sums_of_same)
     return replacements
 
 
@@ -94,19 +90,12 @@ def _without_scale(x: Node) -> Node:
 def _reduced_once(sums: Sequence[Node]) -> dict[Node, Replacement]:
     """Each sum as columns of one reduction, made once."""
     first = _without_scale(_parts(sums[0])[0])
-    made: list[Node] = []
 
+    @cache
     def whole(go: Callable[[Node], Node]) -> Node:
-        if not made:
-            operand = side_by_side([_summed_before(x, go) for x in sums], blocks_in(first))
-            made.append(rebuild(first, [operand]))
-        return made[0]
+        return rebuild(first, [side_by_side([_summed_before(x, go) for x in sums], blocks_in(first))])
 
-    def part(start: int, width: int) -> Replacement:
-        return lambda go: columns(whole(go), 1, start, width)
-
-    starts = accumulate((x.size for x in sums), initial=0)
-    return {x: part(start, x.size) for x, start in zip(sums, starts, strict=False)}
+    return cut_apart(whole, sums, 1)
 
 
 def _summed_before(total: Node, go: Callable[[Node], Node]) -> Node:

@@ -5,7 +5,6 @@ casts); ranks that pack less than others send zeros behind it, or what lies ther
 
 Side conditions: the most distinct elements that any rank lays out in one block (for A2A: for one member) are
 fewer than the block's. Where there are none, nothing is sent.
-Numerics: same.
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sites that send less when packed."""
     plans = {x: plan for x in sites if (plan := pack_plan(x))}
     return each(plans, lambda x, operand: _unpacked(x, operand, plans[x]))
 

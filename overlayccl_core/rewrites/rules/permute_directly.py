@@ -3,7 +3,7 @@
 So the steps of a ring no longer wait for each other. Every permute above one of the class that it reads through
 permutes alone is rewritten, whatever its depth.
 
-Side conditions: the permutes between have the same label. Numerics: same.
+Side conditions: the permutes between have the same label.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the permutes that hand on what came through one of the sites."""
     known = set(sites)
     paths = {x: _path(x) for x in program.collectives if x.kind is Kind.COLLECTIVE_PERMUTE}
     return {x: _direct(x, first, sources) for x, (first, sources) in paths.items() if first in known - {x}}

@@ -5,7 +5,6 @@ reads nothing lays out what came as the first that does, in the place of every m
 
 Side conditions: every consumer is a view and it is no output; each rank reads of at most one other rank, each
 rank is read by at most one other, and some rank by one.
-Numerics: same.
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sites in which each rank has one partner to read from and one to be read by."""
     plans = demand.planned(program, sites, demand.of_gather, permute_plan)
     return each(plans, lambda x, operand: _permuted(x, operand, plans[x]))
 

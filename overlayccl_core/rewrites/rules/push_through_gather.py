@@ -8,11 +8,11 @@ What is left of rows by a reduction, or by a lookup, is not gathered but reduced
 V is one layout for all ranks that reads no element twice; casts and scales may stand on it. Side conditions: more
 than one rank. To compute elements: V makes no zeros; z is provably equal within each group. To reduce rows: each is
 made of equally many elements of each member; no zeros in a maximum. To look up: ids, and what they count from, are
-equal within each group. Numerics: reordered.
+equal within each group.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,7 +39,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replace whatever reads the gathers and can be computed before them."""
     gathers = {x for x in sites if x.groups.size > 1}
     return {x: new for x in program.nodes if (new := _computed_before(x, gathers)) is not None}
 
@@ -86,14 +85,8 @@ class Parts:
     def cut(self, width: int) -> "Parts":
         """Return the same pieces, cut at the ends of the layout's rows of `width` elements."""
         piece, start, length = map_algebra.cut_at_multiples(self.start, self.length, width)
-        return Parts(
-            gather=self.gather,
-            size=self.size,
-            place=self.place[piece],
-            offset=self.offset[piece] + start - self.start[piece],
-            start=start,
-            length=length,
-        )
+        offset = self.offset[piece] + start - self.start[piece]
+        return replace(self, place=self.place[piece], offset=offset, start=start, length=length)
 
     def of_mine(self, by_place: Map) -> Map:
         """Return the map with, on every rank, the row of its place in its group."""
@@ -113,14 +106,8 @@ def parts_of(x: Node, gathers: Collection[Node]) -> Parts | None:
     start, source, length = start[order], source[order], length[order]
     if (source[1:] < (source + length)[:-1]).any():
         return None
-    return Parts(
-        gather=gather,
-        size=core.size,
-        place=source // block,
-        offset=source % block,
-        start=start,
-        length=length,
-    )
+    place, offset = np.divmod(source, block)
+    return Parts(gather=gather, size=core.size, place=place, offset=offset, start=start, length=length)
 
 
 def _under_casts(x: Node) -> Node:

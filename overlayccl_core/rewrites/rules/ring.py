@@ -2,7 +2,6 @@
 
 Knob, for AG: `handed_on`, every rank sends to the next member only, first its own and then what came before.
 Side conditions: groups of two ranks or more.
-Numerics: same.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,6 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of all sites."""
     if knob and (knob != HANDED_ON or sites[0].kind is not Kind.ALL_GATHER):
         raise DoesNotApply(
             f"no such ring of {sites[0].kind.value}: an all_gather may be {HANDED_ON} (got {knob!r})"

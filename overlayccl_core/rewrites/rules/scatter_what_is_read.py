@@ -2,7 +2,6 @@
 
 Side conditions: every consumer is a view and it is no output; group size times the most that any rank reads is
 at most the size of x, and not nothing.
-Numerics: reordered (the library reduces in another order).
 """
 
 from collections.abc import Sequence
@@ -17,12 +16,11 @@ from overlayccl_core.rewrites.demand import end_to_end, planned
 from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
 
 KINDS = (Kind.ALL_REDUCE,)
-NUMERICS = RuleNumerics.REORDERED
+NUMERICS = RuleNumerics.REORDERED  # the library reduces in another order
 knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sites of which the members together read no more than there is."""
     plans = planned(program, sites, reads, scatter_plan)
     return each(plans, lambda x, operand: _scattered(x, operand, *plans[x]))
 

@@ -4,7 +4,6 @@ Where a rank reads more of its own block than anybody reads of another's, it tak
 nobody reads anything of another's, nothing is sent at all.
 
 Side conditions: every consumer is a view and it is no output; no pair of ranks needs a whole block.
-Numerics: same.
 """
 
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sites of which every pair of ranks needs less than a block."""
     plans = demand.planned(program, sites, demand.of_gather, exchange_plan)
     return each(plans, lambda x, operand: _exchanged(x, operand, plans[x]))
 

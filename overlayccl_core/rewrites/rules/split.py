@@ -2,7 +2,6 @@
 
 Knob: into how many parts, `2`, `4`, `8`, or the largest part, `25MiB`; parts are as equal as elements allow.
 Side conditions: the operand is longer than the parts are many (in each of the blocks that go different ways).
-Numerics: same.
 """
 
 import re
@@ -39,7 +38,6 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Cut every site that is long enough."""
     parts = {x: n for x in sites if (n := _parts(x, knob)) > 1}
     if (most := max(parts.values(), default=0)) > MOST_PARTS:
         raise DoesNotApply(f"a value is cut into at most {MOST_PARTS} parts (got {most})")

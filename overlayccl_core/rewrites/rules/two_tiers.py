@@ -6,7 +6,6 @@ AG           V(AG_in(AG_across(x)))
 A2A          A2A_across(V(A2A_in(V x))): first to the rank of my node with the target's place
 
 Side conditions: groups are the world; there are nodes, of more than one rank.
-Numerics: reordered (the all_reduces; AG and A2A move the same elements).
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from overlayccl_core.rewrites.rule import (
 )
 
 KINDS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.ALL_TO_ALL)
-NUMERICS = RuleNumerics.REORDERED
+NUMERICS = RuleNumerics.REORDERED  # the all_reduces; the others move the same elements
 
 REDUCE, SCATTER = "reduce", "scatter"
 
@@ -44,7 +43,6 @@ def _forms(x: Node) -> tuple[str, ...]:
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sites over all ranks."""
     both = tiers(program.problem.case)
     if both is None:
         raise DoesNotApply("the Case has one tier")

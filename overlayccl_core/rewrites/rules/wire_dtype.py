@@ -1,7 +1,6 @@
 """C(x) -> cast C(cast x): fewer bytes on the wire, and sums in the narrow type.
 
 Side conditions: elements wider than the knob's type.
-Numerics: lossy.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,6 @@ def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    """Replacements of the sites that move wider elements than `knob`."""
     wire = next((w for w in WIRES if w == knob), None)
     if wire is None:
         raise DoesNotApply(f"no type {knob!r} on the wire: choose among {', '.join(WIRES)}")

@@ -1,139 +1,162 @@
-"""What the known ways are: collectives, order and bytes as their descriptions say."""
+"""What the known ways are: collectives, order, memory and bytes as their descriptions say."""
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from benchmarks.examples import example
 from overlayccl_core import catalog
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.memory import peak_bytes
+from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import wire_bytes
-from overlayccl_core.program.program import BOUNDARY, Boundary, Issue, Program, Read
+from overlayccl_core.program.program import BOUNDARY, Issue, Program, Read, Write
 from overlayccl_core.program.tracing import trace_source
 from tests.known_cases import case
 
-
-def _trace(problem: str, strategy: str, **at: object) -> Program:
-    return trace_source(catalog.library_source(problem), strategy, catalog.build(case(problem, **at)))  # type: ignore[arg-type]
-
-
-def _kinds(program: Program) -> list[Kind]:
-    return [x.kind for x in program.collectives]
+M, L = 3, 4
+FSDP = {"microbatches": M, "layers": L, "shape": [8, 6]}
+FULL = 8 * 6 * 4  # bytes of a layer
+RING = {"heads": 3, "sequence": 8, "head_dim": 5}
 
 
-def _in_flight(program: Program) -> int:
+def traced(problem: str, way: str, entry: Mapping[str, Any] | None = None, **at: Any) -> Program:
+    """A known way at a small Case, or at this entry."""
+    return trace_source(catalog.library_source(problem), way, catalog.build(case(problem, entry, **at)))
+
+
+def in_flight(program: Program) -> int:
     """The most collectives that are outstanding when another starts."""
     return max(step.in_flight for step in lower(program) if step.action is Action.START)
 
 
-def test_the_tp_mlp_developer_sums_one_after_another_with_a_graph_for_each_microbatch() -> None:
-    program = _trace("tp_mlp", "developer")
-    assert _kinds(program) == [Kind.ALL_REDUCE] * 6
-    assert program.events.count(BOUNDARY) == 3
-    assert isinstance(program.events[-1], Boundary)
-    assert _in_flight(program) == 0
-    assert [e.port[1:] for e in program.events if isinstance(e, Read)] == [
-        (m, layer) for m in range(3) for layer in range(2)
-    ]
+def reads(program: Program) -> list[tuple[Any, ...]]:
+    """The indices of what is read, in order."""
+    return [e.port[1:] for e in program.events if isinstance(e, Read)]
 
 
-def test_single_graph_has_the_same_sums_without_boundaries_and_those_of_a_layer_in_flight_together() -> None:
-    program = _trace("tp_mlp", "single_graph")
-    assert _kinds(program) == [Kind.ALL_REDUCE] * 6
-    assert BOUNDARY not in program.events
-    assert _in_flight(program) == 2
+@pytest.mark.parametrize(
+    ("problem", "entry", "way", "calls", "outstanding", "graphs"),
+    [
+        ("tp_mlp", None, "developer", {"all_reduce": 6}, 0, 3),
+        ("tp_mlp", None, "single_graph", {"all_reduce": 6}, 2, 0),
+        ("tp_mlp", None, "merged_over_microbatches", {"all_reduce": 2}, 0, 0),
+        ("tp_mlp", None, "all_to_all_sum", {"all_to_all": 2, "all_gather": 2}, 0, 0),
+        ("tp_mlp", None, "all_to_all_of_copies", {"all_to_all": 2}, 0, 0),
+        ("layer_block_ar", None, "developer", {"all_reduce": 6}, 0, 3),
+        ("layer_block_ar", None, "two_sums", {"all_reduce": 12}, 1, 3),
+        ("layer_block_ar", None, "single_graph", {"all_reduce": 6}, 2, 0),
+        ("layer_block_ar", None, "merged_over_microbatches", {"all_reduce": 2}, 0, 0),
+        ("fsdp_prefetch", FSDP, "prefetched", {"all_gather": M * L}, 1, M),
+        ("fsdp_prefetch", FSDP, "one_by_one", {"all_gather": M * L}, 0, M),
+        ("fsdp_prefetch", FSDP, "gathered_once", {"all_gather": L}, 3, 0),
+        ("fsdp_prefetch", FSDP, "in_lockstep", {"all_gather": L}, 1, 0),
+        ("fsdp_prefetch", FSDP, "merged_under_512_mib", {"all_gather": 1}, 0, 0),
+        ("ring_kv", RING, "per_slot", {"all_gather": 2}, 1, 0),
+        ("ring_kv", RING, "per_head", {"all_gather": 6}, 5, 0),
+        ("ring_kv", RING, "joined", {"all_gather": 1}, 0, 0),
+        ("ring_kv", RING, "permute_ring", {"collective_permute": 3}, 0, 0),
+        ("ring_kv", RING, "all_to_all_of_copies", {"all_to_all": 1}, 0, 0),
+        ("uniform_a2a", None, "permute_ring", {"collective_permute": 3}, 2, 0),
+        ("uniform_a2a", None, "gather_reduce_scatter", {"all_gather": 1, "reduce_scatter": 1}, 0, 0),
+        ("grad_ar", None, "one_by_one", {"all_reduce": 4}, 0, 0),
+        ("grad_ar", None, "reduce_back_to_back", {"all_reduce": 4}, 3, 0),
+    ],
+)
+def test_what_a_known_way_calls(
+    problem: str,
+    entry: dict[str, Any] | None,
+    way: str,
+    calls: dict[str, int],
+    outstanding: int,
+    graphs: int,
+) -> None:
+    program = traced(problem, way, entry)
+    assert Counter(x.kind.value for x in program.collectives) == calls
+    assert in_flight(program) == outstanding
+    assert program.events.count(BOUNDARY) == graphs
 
 
-def test_merging_over_microbatches_leaves_one_sum_for_each_layer() -> None:
-    program = _trace("tp_mlp", "merged_over_microbatches")
-    assert [x.size for x in program.collectives] == [3 * 35] * 2
+@pytest.mark.parametrize(
+    ("problem", "of_a_microbatch"), [("tp_mlp", [2, 1, 0]), ("layer_block_ar", [2, 2, 1, 1, 0, 0])]
+)
+def test_sums_are_taken_in_the_order_of_the_layers_and_at_the_entry_site_in_reverse(
+    problem: str, of_a_microbatch: list[int]
+) -> None:
+    shape = {"microbatches": 2, "layers": 3, "shape": [1, 2, 2]}
+    for site, order in (("exit", of_a_microbatch[::-1]), ("entry", of_a_microbatch)):
+        ports = reads(traced(problem, "developer", {**shape, "site": site}))
+        assert [port[:2] for port in ports] == [(m, layer) for m in range(2) for layer in order]
 
 
-def test_bf16_on_the_wire_halves_the_bytes() -> None:
-    whole, half = _trace("tp_mlp", "merged_over_microbatches"), _trace("tp_mlp", "bf16_on_the_wire")
-    assert sum(map(wire_bytes, half.collectives)) * 2 == sum(map(wire_bytes, whole.collectives))
+# ------------------------------------------------------------------------------------------------- gathers
+def test_ways_of_gathering_keys_and_values_move_the_same_bytes() -> None:
+    ways = ("per_slot", "per_head", "joined", "permute_ring", "all_to_all_of_copies")
+    moved = {sum(map(wire_bytes, traced("ring_kv", way, RING).collectives)) for way in ways}
+    assert moved == {3 * 2 * 3 * 2 * 5 * 4}  # 3 others' pieces
 
 
-def test_the_two_exchanges_of_partial_sums_add_up_locally() -> None:
-    assert _kinds(_trace("tp_mlp", "all_to_all_sum")) == [Kind.ALL_TO_ALL, Kind.ALL_GATHER] * 2
-    copies = _trace("tp_mlp", "all_to_all_of_copies")
-    assert _kinds(copies) == [Kind.ALL_TO_ALL] * 2
-    assert copies.collectives[0].size == 4 * 3 * 35
+def test_a_ring_that_nobody_could_prove_in_time_says_so() -> None:
+    with pytest.raises(NotApplicable, match="too many ranks"):
+        traced("ring_kv", "permute_ring", {"heads": 32, "sequence": 160, "head_dim": 1}, ranks=160)
 
 
-def test_the_entry_site_runs_the_layers_in_reverse() -> None:
-    at = case("tp_mlp", {"microbatches": 1, "layers": 3, "shape": [1, 2, 2], "site": "entry"})
-    program = trace_source(catalog.library_source("tp_mlp"), "developer", catalog.build(at))
-    assert [e.port[2] for e in program.events if isinstance(e, Read)] == [2, 1, 0]
+@pytest.mark.parametrize(
+    ("way", "layers_held"),
+    [
+        ("prefetched", 2),
+        ("one_by_one", 1),
+        ("gathered_once", L),
+        ("in_lockstep", 2),
+        ("merged_under_512_mib", 2 * L),  # a rank's shards lie together in the buffer: put in order behind it
+    ],
+)
+@pytest.mark.parametrize("site", ["gather", "regather"])
+def test_calls_are_traded_for_memory(site: str, way: str, layers_held: int) -> None:
+    assert peak_bytes(traced("fsdp_prefetch", way, {**FSDP, "site": site})) == layers_held * FULL
 
 
-@pytest.mark.parametrize("problem", ["tp_mlp", "grad_ar"])
-def test_hierarchical_sums_use_the_node_first_and_only_shares_cross_nodes(problem: str) -> None:
-    program = _trace(problem, "hierarchical", ranks=8, ranks_per_node=4)
-    scatter, across, gather = program.collectives[:3]
-    assert [x.kind for x in (scatter, across, gather)] == [
-        Kind.REDUCE_SCATTER,
-        Kind.ALL_REDUCE,
-        Kind.ALL_GATHER,
-    ]
-    assert scatter.groups.members == ((0, 1, 2, 3), (4, 5, 6, 7)) == gather.groups.members
-    assert across.groups.members == ((0, 4), (1, 5), (2, 6), (3, 7))
-    assert across.size * 4 == scatter.operands[0].size
+def test_columns_are_put_in_order_behind_their_gather() -> None:
+    square = {**FSDP, "shape": [8, 8]}
+    assert peak_bytes(traced("fsdp_prefetch", "one_by_one", {**square, "shards": "columns"})) == 2 * 8 * 8 * 4
+    assert peak_bytes(traced("fsdp_prefetch", "one_by_one", square)) == 8 * 8 * 4
 
 
-def test_the_two_step_exchange_first_stays_in_the_node() -> None:
-    within, across = _trace("uniform_a2a", "two_step_hierarchical", ranks=8, ranks_per_node=4).collectives
-    assert within.groups.members == ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert across.groups.members == ((0, 4), (1, 5), (2, 6), (3, 7))
+def test_the_developers_next_gather_is_in_flight_while_a_layer_runs() -> None:
+    events = [e for e in traced("fsdp_prefetch", "prefetched", FSDP).events if not isinstance(e, Read)]
+    assert [type(e) for e in events[: 2 * L + 1]] == [Issue, *[Issue, Write] * (L - 1), Write, type(BOUNDARY)]
 
 
-def test_the_ring_of_permutes_rotates_by_every_distance() -> None:
-    program = _trace("uniform_a2a", "permute_ring")
-    assert _kinds(program) == [Kind.COLLECTIVE_PERMUTE] * 3
-    assert [x.sources[0] for x in program.collectives] == [3, 2, 1]
-    assert _in_flight(program) == 2
+@pytest.mark.parametrize(("limit", "layers"), [(256, [2, 2, 1]), (512, [4, 1])])
+def test_groups_of_layers_are_filled_up_to_their_limit(limit: int, layers: list[int]) -> None:
+    large = {"microbatches": 1, "layers": 5, "shape": [8192, 4096]}  # 128 MiB each
+    program = traced("fsdp_prefetch", f"merged_under_{limit}_mib", large)
+    assert [x.bytes // 2**27 for x in program.collectives] == layers
 
 
-def test_the_exchange_by_a_gather_and_a_scatter_holds_everything_reordered() -> None:
-    program = _trace("uniform_a2a", "gather_reduce_scatter")
-    assert _kinds(program) == [Kind.ALL_GATHER, Kind.REDUCE_SCATTER]
-    assert peak_bytes(program) > 4 * program.collectives[1].bytes
-
-
-def test_back_to_back_reduces_are_in_flight_together_and_the_developers_are_not() -> None:
-    assert _in_flight(_trace("grad_ar", "one_by_one")) == 0
-    assert _in_flight(_trace("grad_ar", "reduce_back_to_back")) == 3
-
-
+# ----------------------------------------------------------------------------------------- gradient buckets
 @pytest.mark.parametrize("limit", [32, 64])
 def test_buckets_are_filled_greedily_up_to_their_limit(limit: int) -> None:
     at = example("grad_ar", dtype="float32")
     program = trace_source(catalog.library_source("grad_ar"), f"buckets_{limit}_mib", catalog.build(at))
-    merged = [len(x.operands[0].operands) for x in program.collectives if x.operands[0].operands]
-    sizes = [x.bytes for x in program.collectives]
-    assert sum(sizes) == 331_368_448 * 4
-    assert all(
-        size <= limit * 2**20
-        for x, size in zip(program.collectives, sizes, strict=True)
-        if x.operands[0].operands
-    )
-    assert max(merged) > 1
-    ends = pairwise(sizes)
-    first_of = {x: _first_tensor_bytes(x) for x in program.collectives}
-    for (bucket, _), following in zip(ends, program.collectives[1:], strict=True):
-        assert bucket + first_of[following] > limit * 2**20
+    buckets = program.collectives
+    merged = [x for x in buckets if x.operands[0].operands]
+    assert sum(x.bytes for x in buckets) == 331_368_448 * 4
+    assert merged and all(x.bytes <= limit * 2**20 for x in merged)
+    for bucket, following in pairwise(buckets):
+        assert bucket.bytes + _first_tensor_bytes(following) > limit * 2**20
 
 
-def _first_tensor_bytes(x: object) -> int:
-    operand = x.operands[0]  # type: ignore[attr-defined]
-    return int((operand.operands[0] if operand.operands else operand).bytes)
+def _first_tensor_bytes(x: Node) -> int:
+    (operand,) = x.operands
+    return (operand.operands[0] if operand.operands else operand).bytes
 
 
 def test_buckets_of_overlapped_gradients_are_reduced_while_the_backward_pass_goes_on() -> None:
-    at = case("grad_ar", {"sizes": [7_000_000, 7_000_000, 7_000_000], "overlap": True})
-    program = trace_source(catalog.library_source("grad_ar"), "ddp_25_mib", catalog.build(at))
-    kinds = [type(e) for e in program.events[:4]]
-    assert [e.port[1] for e in program.events if isinstance(e, Read)] == [2, 1, 0]
-    assert kinds == [Read, Issue, Read, Issue] or kinds[:3] == [Read, Issue, Read]
+    program = traced("grad_ar", "ddp_25_mib", {"sizes": [7_000_000] * 3, "overlap": True})
+    assert reads(program) == [(2,), (1,), (0,)]
+    assert [type(e) for e in program.events[:3]] == [Read, Issue, Read]

@@ -4,10 +4,11 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,18 +40,18 @@ class Mutant:
         own = swaps if self.rule in swaps.SWAPS else files[self.rule]
         home = import_module(f"overlayccl_core.{self.module}") if self.module else own
         right = getattr(home, self.function)
-        source = textwrap.dedent(inspect.getsource(getattr(right, "build", right)))
+        source = textwrap.dedent(inspect.getsource(right.build if isinstance(right, swaps.Swap) else right))
         if source.count(self.old) != 1:
             raise ValueError(f"{self.name}: {self.old!r} must stand once in {home.__name__}.{self.function}")
-        space: dict[str, Callable[..., object]] = {}
+        space: dict[str, Any] = {}
         exec(compile(source.replace(self.old, self.new), "<mutant>", "exec"), vars(home), space)
         wrong = space[self.function]
-        for holder in (right, *swaps.SWAPS.values()):
-            for part, value in vars(holder).items() if isinstance(holder, swaps.Swap) else ():
-                if holder is right:
-                    patch.setattr(right, part, vars(wrong)[part])
-                elif value is right:
-                    patch.setattr(holder, part, wrong)
+        if isinstance(right, swaps.Swap):
+            patch.setattr(right, "build", wrong.build)
+            patch.setattr(right, "where", wrong.where)
+        for swap in swaps.SWAPS.values():
+            if swap.where is right:
+                patch.setattr(swap, "where", wrong)
         for name, module in list(sys.modules.items()):
             if name.startswith("overlayccl_core") and vars(module).get(self.function) is right:
                 patch.setattr(module, self.function, wrong)

@@ -1,9 +1,9 @@
 """{C(V_i(x, ..))} -> V_i of {C(x)} of one call: what is not laid end to end is asked for at once.
 
-As `merge` without its buffer, and out of one: every value is its own, and no layout is left where what reads the
-buffer takes the values apart. Knob: the most that one call takes (joining.py), not as a share. Side conditions:
-a kind of which libraries take several; each has a call of its own; one reduction, groups, label and dtype; equal
-depth through the model's segments; V is one for all ranks and no smaller than what it lays out.
+As `merge` without its buffer, and out of one: every value is its own. Readers which take the buffer apart need no
+layout any more. Knob: the largest call (joining.py), not as a share. Side conditions: a library takes several of
+this kind; each has a call of its own; one reduction, groups, label and dtype; equal depth through the model's
+segments; V is one for all ranks and no smaller than its operands.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,12 +1,12 @@
 """{P_s(V_s x)} -> slices of A2A(V x): one exchange for all that ranks send to each other, the way back from `ring`.
 
-What a rank sends to another lies in the block for it, end to end, with zeros up to the longest. Where a view reads
-what came beside x itself, the exchange also carries that, in the block of the rank for itself, as the library's own
-exchange does, if it is no more than what goes to others. So a ring of an all_to_all becomes the all_to_all again,
-and a ring of an all_gather one of equal blocks, which `gather_of_copies` makes an all_gather.
+The block for a rank holds all pieces sent to it, end to end, with zeros up to the longest. A view may read the
+received pieces beside x itself. Then the exchange also carries this part of x, in the rank's block for itself, as the
+library's own does, unless it is larger than all blocks for others. So a ring of an all_to_all becomes the
+all_to_all again. A ring of an all_gather becomes one of equal blocks; `gather_of_copies` makes that an all_gather.
 
-Side conditions: two permutes or more of one value x, or of layouts of it, under one label; the ranks that talk to
-each other fall into groups of equal size, of more than one rank.
+Side conditions: two permutes or more of one value x, or of layouts of it, under one label; the ranks form groups of
+equal size, of more than one rank, by who talks to whom.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
 
 
 def _of_one_value(sites: Sequence[Node]) -> list[tuple[Node, list[Node]]]:
-    """(value, the several permutes of it that may be one exchange)."""
+    """(value, its permutes, several of them under one label)."""
     levels: dict[Any, list[Node]] = {}
     for p in sites:
         levels.setdefault((_value(p), p.label), []).append(p)
@@ -71,7 +71,7 @@ class ExchangePlan:
 
 
 def exchange_plan(x: Node, permutes: list[Node], views: list[Node], ranks: int) -> ExchangePlan | None:
-    """Return the plan; None unless the ranks that talk to each other form groups of equal size, above one rank."""
+    """Return the plan; None unless the connected ranks form groups of equal size, above one rank."""
     sources = [np.array(p.sources) for p in permutes]
     readers = [np.flatnonzero(s >= 0) for s in sources]
     senders = [s[r] for s, r in zip(sources, readers, strict=True)]

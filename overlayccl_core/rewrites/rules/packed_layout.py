@@ -1,10 +1,10 @@
 """AG(V x) -> V'(AG(V_packed x)), A2A and permutes likewise: what repeats, and what is zero anyway, is not sent.
 
-V' lays out on arrival what V laid out before. What is packed is read off the map of the view below (through
-casts); ranks that pack less than others send zeros behind it, or what lies there if nothing has to be packed then.
+V' lays out after the arrival, as V did before. The map of the view below (through casts) tells what to pack.
+Ranks with fewer elements send zeros behind, or the elements lying there if nothing has to be packed then.
 
-Side conditions: the most distinct elements that any rank lays out in one block (for A2A: for one member) are
-fewer than the block's. Where there are none, nothing is sent.
+Side conditions: every rank lays out fewer distinct elements in one block (for A2A: for one member) than the block
+has. Without any, nothing is sent.
 """
 
 from collections.abc import Sequence

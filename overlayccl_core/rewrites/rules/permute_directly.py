@@ -1,7 +1,7 @@
 """P(P(x)) -> P(x): what was handed on from rank to rank comes straight from where it started.
 
-So the steps of a ring no longer wait for each other. Every permute above one of the class that it reads through
-permutes alone is rewritten, whatever its depth.
+So the steps of a ring no longer wait for each other. The rule rewrites every permute with only permutes between
+itself and one of the class, at any depth.
 
 Side conditions: the permutes between have the same label.
 """

@@ -1,7 +1,7 @@
 """V(AG x) -> V'(permute(V x)): a gather of which every rank reads one other member's block, and no two the same.
 
-A rank reads its own block from x directly. What a rank packs that sends to nobody is read by nobody; a rank that
-reads nothing lays out what came as the first that does, in the place of every member's block.
+A rank reads its own block from x directly. Nobody reads the pack of a rank without a receiver. A rank without reads
+lays out the received block like the first rank with reads, in the place of every member's block.
 
 Side conditions: every consumer is a view and it is no output; each rank reads of at most one other rank, each
 rank is read by at most one other, and some rank by one.

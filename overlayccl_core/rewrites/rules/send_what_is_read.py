@@ -1,7 +1,7 @@
 """V(AG x) -> V'(A2A(V_dest x)): a gather of which every rank reads little sends each member only that.
 
-Where a rank reads more of its own block than anybody reads of another's, it takes that from x directly; where
-nobody reads anything of another's, nothing is sent at all.
+Ranks take their own blocks from x directly if they read more of them than of any other block. If nobody reads
+another's block, nothing is sent at all.
 
 Side conditions: every consumer is a view and it is no output; no pair of ranks needs a whole block.
 """

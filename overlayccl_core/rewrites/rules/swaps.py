@@ -1,7 +1,7 @@
-"""Rules that put something else in the place of a collective, a function each: its name is the rule's.
+"""Rules of one short function each, without knobs. The function has the name of its rule.
 
 `swap` declares the sites of a rule and its effect on rounding. The function takes a site x and the new form of its
-operand, and gives what stands in the place of x, or of the sum of what x gives (`of_sum`).
+operand; it returns the replacement of x, or (`of_sum`) of the sum of the members' blocks in x.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Swap:
 
 
 def _sums_over_members(program: Program, gathered: dict[Node, Replacement]) -> list[Node]:
-    """The sums of the blocks that came from the members, one of each."""
+    """The sums of one block from each member."""
     sums = [x for x in program.nodes if x.kind is Kind.SUM and x.operands[0] in gathered]
     return [x for x in sums if x.count == x.operands[0].groups.size]
 

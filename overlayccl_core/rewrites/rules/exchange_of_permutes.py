@@ -1,8 +1,8 @@
 """{P_s(V_s x)} -> slices of A2A(V x): one exchange for all that ranks send to each other, the way back from `ring`.
 
 The block for a rank holds all pieces sent to it, end to end, with zeros up to the longest. A view may read the
-received pieces beside x itself. Then the exchange also carries this part of x, in the rank's block for itself, as the
-library's own does, unless it is larger than all blocks for others. So a ring of an all_to_all becomes the
+received pieces beside x itself. Then the exchange also carries this part of x, in the rank's block for itself, as
+the library's own does, unless it is larger than all blocks for others. So a ring of an all_to_all becomes the
 all_to_all again. A ring of an all_gather becomes one of equal blocks; `gather_of_copies` makes that an all_gather.
 
 Side conditions: two permutes or more of one value x, or of layouts of it, under one label; the ranks form groups of

@@ -58,6 +58,12 @@ def _uniform_a2a(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
     return st.fixed_dictionaries({"chunk": ODD, "width": ODD})
 
 
+def _alltoallv(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
+    patterns = st.sampled_from(["uniform", "zipf", "skewed", "zeros", "random", "increasing"])
+    rows = ODD.map(lambda n: n * ranks)
+    return st.fixed_dictionaries({"pattern": patterns, "rows": rows, "width": ODD})
+
+
 def _grad_ar(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
     sizes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
     return st.fixed_dictionaries({"sizes": sizes, "overlap": st.booleans()})

@@ -241,7 +241,7 @@ class Pipeline:
     @property
     def searches(self) -> tuple[str, ...]:
         """The configured searches; after each search with a language model, its second round."""
-        return tuple(chain.from_iterable(rounds(load_search(name)) for name in self.settings.searches))
+        return tuple(one.name for name in self.settings.searches for one in rounds(load_search(name)))
 
     def settings_of(self, problem: str) -> str:
         """The part of the settings behind a Problem's Cases."""

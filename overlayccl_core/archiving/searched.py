@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.search import asked
-from overlayccl_core.search.loop import Stop
+from overlayccl_core.search import model_search
+from overlayccl_core.search.loop import SearchStop
 from overlayccl_core.search.proposer import asks
 from overlayccl_core.search.proposers import replay
 from overlayccl_core.tables.calls import CALLS
@@ -30,7 +30,7 @@ def without_asking(words: Sequence[str], folder: Path) -> list[str]:
     at = words.index(SEARCH) + 1
     fields = json.loads(words[at])
     if (plugin := asks(str(fields["proposer"]))) is not None:
-        if plugin.desk is not asked.desk:
+        if plugin.desk is not model_search.desk:
             raise ValueError(f"{fields['proposer']} asks in a way of its own: what came of it is proven only")
         fields = _replayed(fields, words[words.index(ANSWERS) + 1], folder)
     words[at] = json.dumps(fields | {"seconds": NO_GUARD_S})
@@ -55,7 +55,7 @@ def left_open(folder: Path, outputs: Sequence[str]) -> Mapping[str, str]:
     of = {Path(name).stem: folder / name for name in outputs if name.endswith(".parquet")}
     if SEARCH_ENDS.name not in of:
         return {}
-    if Stop.SECONDS in set(read(SEARCH_ENDS, of[SEARCH_ENDS.name])["why"]):
+    if SearchStop.SECONDS in set(read(SEARCH_ENDS, of[SEARCH_ENDS.name])["why"]):
         return dict.fromkeys(of, "its guard of seconds cut it")
     unanswered = read(CALLS, of[CALLS.name])["made_by"].null_count()
     why = f"{unanswered} of its questions had no answer"

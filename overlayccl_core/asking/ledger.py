@@ -20,7 +20,7 @@ from overlayccl_core.configuration.prices import FILE, Prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class LedgerEntry:
     """One ask, as a row of the table `calls`.
 
     Attributes:
@@ -69,10 +69,10 @@ class Ledger:
         self._now = now
         self._attempts = attempts
         self._alone = alone
-        self.calls: list[Call] = []
+        self.calls: list[LedgerEntry] = []
 
     def ask(self, request: Request, *, purpose: str, style: str) -> Answer:
-        """Return the answer, recorded or new. Raise NoAnswer if there is none; that counts as a Call, too."""
+        """Return the answer, recorded or new. Raise NoAnswer if there is none; that is an entry, too."""
         blank = self._blank(request, purpose, style)
         for last in (attempt == self._attempts for attempt in range(1, self._attempts + 1)):
             try:
@@ -196,4 +196,4 @@ class Ledger:
         return NoAnswer(message, outcome=outcome, usage=Usage(), final=True)
 
     def _count(self, record: Record, *, recorded: bool) -> None:
-        self.calls.append(Call(record=record, recorded=recorded))
+        self.calls.append(LedgerEntry(record=record, recorded=recorded))

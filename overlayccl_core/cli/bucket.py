@@ -23,7 +23,6 @@ from overlayccl_core.search.buckets.costs import PROBLEM
 from overlayccl_core.search.buckets.gradients import (
     ACCEPTED,
     ACCEPTED_READY,
-    all_at_once,
     in_order_of_readiness,
     read_ready,
     read_sizes,
@@ -86,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.backward_ms is not None:
         ready = spread_by_bytes(sizes, 1e3 * arguments.backward_ms)
     left_out = tuple(name for name, size in sizes.items() if not size)
-    gradients = in_order_of_readiness(sizes, all_at_once(sizes) if ready is None else ready)
+    gradients = in_order_of_readiness(sizes, dict.fromkeys(sizes, 0.0) if ready is None else ready)
     where = context(arguments)
     theta, fidelity = where.fitted()
     comparison = compared(

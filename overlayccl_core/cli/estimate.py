@@ -75,9 +75,7 @@ def _ahead(asked: Context, today: date) -> int:
         cases=cases,
         figures=figures,
         limits=published.limits if published else (),
-        searches=tuple(
-            chain.from_iterable(rounds(load(name, root / SEARCHES)) for name in settings.searches)
-        ),
+        rounds=tuple(chain.from_iterable(rounds(load(name, root / SEARCHES)) for name in settings.searches)),
     )
     price = price_of(deployment.node, root)
     known = _known(where.results)

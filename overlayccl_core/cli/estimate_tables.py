@@ -11,7 +11,7 @@ from overlayccl_core.configuration.prices import Price
 from overlayccl_core.configuration.sizes import MIB, bytes_text
 from overlayccl_core.configuration.topology import Calibration
 from overlayccl_core.estimates.actual import Compared
-from overlayccl_core.estimates.plan import Asked
+from overlayccl_core.estimates.plan import RuleDemand
 from overlayccl_core.estimates.sizes import Sized
 from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.measuring.figures import figures
@@ -38,9 +38,9 @@ def _table(
     return table
 
 
-def run_table(asked: Sequence[Asked], price: Price | None, *, narrow: bool) -> Table:
+def run_table(asked: Sequence[RuleDemand], price: Price | None, *, narrow: bool) -> Table:
     """A row for each rule with ranks, one for all others, and their sum. Minutes are one job after another."""
-    together = Asked(
+    together = RuleDemand(
         rule="together",
         nodes=0,
         jobs=sum(row.jobs for row in asked),
@@ -57,7 +57,7 @@ def run_table(asked: Sequence[Asked], price: Price | None, *, narrow: bool) -> T
     )
 
 
-def _asked_row(row: Asked, price: Price | None) -> Cells:
+def _asked_row(row: RuleDemand, price: Price | None) -> Cells:
     return {
         "rule": row.rule,
         "jobs": str(row.jobs),

@@ -7,6 +7,7 @@ place of its own, `NAME@SEED` the search with another seed.
 
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -22,7 +23,25 @@ PROPOSERS = "search/proposers"
 VARIANTS = "variants"  # folder beside the files of searches
 WITH = "+"  # between a file's name and its variant
 AT = "@"  # between these and a seed
-MENDED = "-repair1"  # suffix of a search's second round
+MENDED = "-repair1"  # in the name of a second round, which is a folder and a value of the column `search`
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRound:
+    """A round of a search. mends: the second, which asks again for what failed on the ranks."""
+
+    search: str
+    mends: bool = False
+
+    @classmethod
+    def of(cls, name: str) -> "SearchRound":
+        """Return the round of that name."""
+        return cls(name.removesuffix(MENDED), name.endswith(MENDED))
+
+    @property
+    def name(self) -> str:
+        """Its folder, and its value in the column `search`."""
+        return f"{self.search}{MENDED}" if self.mends else self.search
 
 
 class Begin(StrEnum):
@@ -92,11 +111,11 @@ def schema() -> dict[str, Any]:
 
 
 def file_and_seed(name: str) -> tuple[str, int | None]:
-    """Split `random@3` into (`random`, 3); without @ the seed is None. A second round's suffix is dropped.
+    """Split `random@3` into (`random`, 3); without @ the seed is None. A second round has those of its search.
 
     A variant stays with its file. Raises ValueError for a bad seed.
     """
-    file, at, seed = name.removesuffix(MENDED).partition(AT)
+    file, at, seed = SearchRound.of(name).search.partition(AT)
     if at and not (seed.isascii() and seed.isdigit()):
         raise ValueError(
             f"search {name!r}: after {AT} stands a seed, a whole number from 0 on (got {seed!r})"

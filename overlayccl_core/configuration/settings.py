@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, is_fields, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.configuration.searches import AT, MENDED, Begin, Search, file_and_seed
+from overlayccl_core.configuration.searches import AT, MENDED, Begin, Search, SearchRound, file_and_seed
 
 FILE = "config/config.yaml"
 DEFAULT = "default"
@@ -25,7 +25,7 @@ OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_se
 
 Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-Arm = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(\+[a-z0-9_-]+)?(@[0-9]+)?$")]
+SearchId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(\+[a-z0-9_-]+)?(@[0-9]+)?$")]
 Names = Annotated[tuple[Name, ...], AfterValidator(unique), Field(json_schema_extra={"uniqueItems": True})]
 Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
 Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
@@ -33,7 +33,7 @@ Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
 
 def _first_rounds(names: Named) -> Named:
     for name in names:
-        if name.endswith(MENDED):
+        if SearchRound.of(name).mends:
             raise ValueError(
                 f"{name}: names that end in {MENDED} are those of second rounds: give it another name"
             )
@@ -191,7 +191,7 @@ class AblationsSection(Fields):
     problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
         min_length=1, description="of those that are configured: where the searches are compared"
     )
-    searches: Annotated[tuple[Arm, ...], AfterValidator(unique), AfterValidator(_first_rounds)] = Field(
+    searches: Annotated[tuple[SearchId, ...], AfterValidator(unique), AfterValidator(_first_rounds)] = Field(
         min_length=1,
         description="names of files in config/searches; `claude+alone`: with the fields of variants/alone.yaml; "
         "`offline@0`: at this seed alone",

@@ -1,7 +1,7 @@
 """Accuracy of the model: predictions against samples, beside the repeatability of the samples themselves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class Fidelity:
 
     def to_row(self) -> dict[str, Any]:
         """Return these columns of the table `fidelity`."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return asdict(self)
 
 
 def fidelity(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.searches import MENDED
+from overlayccl_core.configuration.searches import SearchRound
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
 from overlayccl_core.configuration.topology import Calibration, Limit
 from overlayccl_core.estimates import compiling
@@ -25,7 +25,7 @@ Known = Mapping[str, float]  # `known_ways-tp_mlp` -> its seconds in a run of th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RuleDemand:
     """All jobs of a rule together. programs: number of timed ones, compiled where a library compiles."""
 
     rule: str
@@ -56,7 +56,7 @@ class Run:
         models: Models to train.
         figures: Published compile times.
         limits: Calls published as refused.
-        searches: All rounds of the configured searches (`search.proposer.rounds`).
+        rounds: Those of all configured searches (`search.proposer.rounds`).
     """
 
     deployment: Deployment
@@ -65,20 +65,20 @@ class Run:
     cases: Mapping[str, Sequence[Case]]
     figures: Calibration | None
     limits: Sequence[Limit] = ()
-    searches: Sequence[str] = ()
+    rounds: Sequence[SearchRound] = ()
 
-    def on_ranks(self) -> Iterator[Asked]:
+    def on_ranks(self) -> Iterator[RuleDemand]:
         """Yield the rules with the nodes to themselves, in the order of the run."""
         problems = len(self.settings.problems)
         jobs = {"selftest": 1, "probe": 1, "bench": problems, "train": len(self.models), "confirm": 1}
-        jobs |= {"trial": problems * sum(name.endswith(MENDED) for name in self.searches)}
+        jobs |= {"trial": problems * sum(one.mends for one in self.rounds)}
         for rule in (rule for rule in on_ranks() if jobs[rule] or rule != "trial"):
             one = rules()[rule].budget(self.settings, len(self.models))
             if rule == "selftest":
                 times = tried_first(self.deployment, self.limits)[1]
                 one = Budget(launches=times, start_s=times * LAUNCH_S)
             programs, compile_s = self._programs(rule)
-            yield Asked(
+            yield RuleDemand(
                 rule=rule,
                 jobs=jobs[rule],
                 nodes=self.deployment.nodes,
@@ -89,14 +89,16 @@ class Run:
                 compile_s=compile_s,
             )
 
-    def without_ranks(self, known: Known) -> Asked:
+    def without_ranks(self, known: Known) -> RuleDemand:
         """Sum up all other rules. known: seconds of jobs in the last run of the tree; else a guess of each."""
         names = list(self._light())
         seconds = sum(
             known[name] if name in known else rules()[name.partition("-")[0]].budget(self.settings, 0).seconds
             for name in names
         )
-        return Asked(rule="all else", jobs=len(names), nodes=0, launches=0, measuring_s=0.0, start_s=seconds)
+        return RuleDemand(
+            rule="all else", jobs=len(names), nodes=0, launches=0, measuring_s=0.0, start_s=seconds
+        )
 
     def _light(self) -> Iterator[str]:
         """Yield the names of jobs without ranks, as their benchmark files are called."""
@@ -104,7 +106,7 @@ class Run:
         yield from (name for name, of in light.items() if not of)
         for problem in self.settings.problems:
             yield from (f"{name}-{problem}" for name, of in light.items() if of == ("problem",))
-            yield from (f"search-{problem}-{search}" for search in self.searches)
+            yield from (f"search-{problem}-{one.name}" for one in self.rounds)
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
         """Return how many Programs a rule times, and the seconds to compile them; trained ones do not count."""

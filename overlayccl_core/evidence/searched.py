@@ -83,7 +83,7 @@ def sketch_rows(attempts: Iterable[Attempt], candidates: Iterable[Candidate] = (
     for number, attempt in enumerate(attempts):
         sketch = attempt.sketch
         written = None if sketch is None else sketch.written
-        aim = None if written is None else written.term
+        aim = None if written is None else written.aim
         yield {
             "number": number,
             "parent": attempt.parent,
@@ -93,9 +93,9 @@ def sketch_rows(attempts: Iterable[Attempt], candidates: Iterable[Candidate] = (
             "source": None if sketch is None else sketch.source,
             "purpose": None if written is None else written.purpose,
             "call": None if written is None else written.call,
-            "aim": aim,
-            "aim_us": None if written is None else written.term_us,
-            "aimed_us": None if aim is None else terms.get(attempt.value_digest or "", {}).get(aim),
+            "aim": None if aim is None else aim.term,
+            "aim_us": None if aim is None else aim.us,
+            "aimed_us": None if aim is None else terms.get(attempt.value_digest or "", {}).get(aim.term),
             "rationale": attempt.rationale,
             "outcome": attempt.outcome.value,
             "value_digest": attempt.value_digest,

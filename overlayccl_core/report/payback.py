@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from overlayccl_core.configuration.searches import MENDED
+from overlayccl_core.configuration.searches import SearchRound
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.report.worth import SplitRow, Worth
@@ -77,9 +77,7 @@ def _expected(tree: Tree) -> Iterator[str]:
         yield from (f"{name}-{problem}" for name, of in known.items() if of == ("problem",))
         searches = tree.searches(problem)
         yield from (f"search-{problem}-{search}" for search in searches)
-        yield from (
-            f"trial-{problem}-{name.removesuffix(MENDED)}" for name in searches if name.endswith(MENDED)
-        )
+        yield from (f"trial-{problem}-{one.search}" for one in map(SearchRound.of, searches) if one.mends)
     yield from (f"train-{model}" for model in tree.models)
 
 

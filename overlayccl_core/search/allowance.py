@@ -16,7 +16,7 @@ from overlayccl_core.locks import ALONE, opened, taken
 from overlayccl_core.program.problem import Direction
 
 LOCK = ".asking.lock"  # in a tree: held while money is set aside
-Place = tuple[str, Direction]  # id of a Case, and direction
+CaseDirection = tuple[str, Direction]  # id of a Case, and direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

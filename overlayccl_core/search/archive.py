@@ -35,7 +35,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Idea:
+class _Try:
     """The thing being tried: its source, its parts and its reason."""
 
     origin: Origin
@@ -75,7 +75,7 @@ class Archive:
                 self._try_other_labels(candidate)
 
     def _entered(self, base: Base) -> Candidate | None:
-        idea = _Idea(origin=base.origin, rationale=LISTED)
+        idea = _Try(origin=base.origin, rationale=LISTED)
         if base.program.digest in self._digests:
             self._note(idea, ProposalOutcome.DUPLICATE, "the same Program", base.program)
             return None
@@ -88,7 +88,7 @@ class Archive:
         """
         if wrong := bad_form(proposal) or self._from_elsewhere(proposal):
             origin = Origin.RULE if isinstance(proposal, Rewrite) else Origin.SKETCH
-            unread = _Idea(origin=origin, rationale="")  # only its arrival can be kept
+            unread = _Try(origin=origin, rationale="")  # only its arrival can be kept
             return self._note(unread, ProposalOutcome.REJECTED, wrong)
         if isinstance(proposal, Sketch):
             return self.try_sketch(proposal)
@@ -108,7 +108,7 @@ class Archive:
         Returns:
             The candidate; None if the sketch does not trace, can never run, or is not proven.
         """
-        idea = _Idea(origin=Origin.SKETCH, rationale=sketch.rationale, sketch=sketch)
+        idea = _Try(origin=Origin.SKETCH, rationale=sketch.rationale, sketch=sketch)
         try:
             program = replay(
                 sketch.recipe, self.prover.reference.problem, lambda _: sketch.source, self.trace
@@ -133,7 +133,7 @@ class Archive:
             why: Empty: the last step's rule describes it.
             reorder: The steps change the order of calls alone: None if neither features nor overlap change.
         """
-        idea = _Idea(origin=Origin.RULE, rationale=why, parent=parent, steps=steps)
+        idea = _Try(origin=Origin.RULE, rationale=why, parent=parent, steps=steps)
         try:
             described = [rationale(step) for step in steps]
         except ValueError as error:  # there is no such rule
@@ -178,7 +178,7 @@ class Archive:
         """Return the elites, cheapest first."""
         return sorted(self.elites.values(), key=lambda c: c.order)
 
-    def _judged(self, program: Program, recipe: Recipe, idea: _Idea) -> Candidate | None:
+    def _judged(self, program: Program, recipe: Recipe, idea: _Try) -> Candidate | None:
         """Return the candidate of a Program not yet priced; None if it can never run, or is not right."""
         self._digests.add(program.digest)
         self.known.setdefault(program.value_digest, None)
@@ -203,7 +203,7 @@ class Archive:
         return candidate
 
     def _note(
-        self, idea: _Idea, outcome: ProposalOutcome, message: str, program: Program | None = None
+        self, idea: _Try, outcome: ProposalOutcome, message: str, program: Program | None = None
     ) -> Candidate | None:
         """Add an attempt; return the known candidate of a duplicate, else None."""
         digest = None if program is None else program.value_digest

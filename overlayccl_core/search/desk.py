@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from overlayccl_core.asking.conversation import Answer, Message, NoAnswer, Request, Tool, User
-from overlayccl_core.asking.ledger import Call, Ledger
+from overlayccl_core.asking.ledger import Ledger, LedgerEntry
 from overlayccl_core.program.problem import Problem
-from overlayccl_core.search.allowance import Place
+from overlayccl_core.search.allowance import CaseDirection
 from overlayccl_core.search.answers import FORM_OF, sketch_of
 from overlayccl_core.search.briefing import Briefing
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.judge import DeploymentFacts
-from overlayccl_core.search.proposal import Attempt, FailedSketch, ProposalOutcome, Sketch, Written
+from overlayccl_core.search.proposal import Aim, Attempt, FailedSketch, ProposalOutcome, Sketch, Written
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 
@@ -33,21 +33,21 @@ class Desk:
         failed: The failed sketches of a second round; None in the first.
     """
 
-    search: Any  # with the fields of `asked.Search`
+    search: Any  # with the fields of `model_search.Search`
     ledger: Ledger
     facts: DeploymentFacts
-    leads: frozenset[Place]  # Cases and directions at which the model is asked
+    leads: frozenset[CaseDirection]  # Cases and directions at which the model is asked
     failed: tuple[FailedSketch, ...] | None = None
     ended: str = ""  # why asking ended
     _brought: list[Sketch] = field(default_factory=list)
     _taken: int = 0  # calls of the ledger
 
-    def take_calls(self) -> list[Call]:
+    def take_calls(self) -> list[LedgerEntry]:
         """Return the calls since the last take."""
         taken, self._taken = self.ledger.calls[self._taken :], len(self.ledger.calls)
         return taken
 
-    def asks(self, place: Place) -> bool:
+    def asks(self, place: CaseDirection) -> bool:
         """Return whether the model is asked there."""
         return place in self.leads
 
@@ -69,7 +69,7 @@ class Desk:
         return sorted(drafts, key=lambda d: d.candidate.order) if self.search.show_scores else list(drafts)
 
     def drafted(
-        self, talk: "Talk", standing: Standing, purpose: Purpose, aim: "Aim | None" = None, **more: Any
+        self, talk: "Talk", standing: Standing, purpose: Purpose, aim: Aim | None = None, **more: Any
     ) -> "Drafting":
         """Ask, yield the sketch of the answer, and repair it as often as the search allows.
 
@@ -103,15 +103,10 @@ class Desk:
                 yield from self.drafted(self.talk(standing), standing, Purpose.MEND, failed=one)
 
     def tried(
-        self, talk: "Talk", standing: Standing, purpose: Purpose, said: Sketch, aim: "Aim | None" = None
+        self, talk: "Talk", standing: Standing, purpose: Purpose, said: Sketch, aim: Aim | None = None
     ) -> Generator[Sketch, None, tuple[Attempt, "Draft | None"]]:
         """Yield a sketch to be tried; return its attempt, and a draft if it is right and can run."""
-        written = Written(
-            purpose=purpose.value,
-            call=talk.digest,
-            term=None if aim is None else aim.term,
-            term_us=None if aim is None else aim.us,
-        )
+        written = Written(purpose=purpose.value, call=talk.digest, aim=aim)
         sketch = replace(said, direction=standing.problem.direction, written=written)
         yield sketch
         attempt = standing.attempt_at(sketch)
@@ -133,23 +128,6 @@ class Draft:
 
 Drafting = Generator[Sketch, None, Draft | None]
 """Yields sketches, each to be tried before the next; returns the last one's draft."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
-    """The target of a refinement: the largest term of a price, in us."""
-
-    term: str
-    us: float
-
-    @classmethod
-    def of(cls, candidate: Candidate) -> "Aim | None":
-        """Return the largest term of a candidate's price; None without a price."""
-        terms = candidate.price.terms
-        if candidate.price.us is None or not terms:
-            return None
-        largest = max(terms, key=lambda term: (terms[term], term))
-        return cls(term=largest.value, us=terms[largest])
 
 
 @dataclass(slots=True, kw_only=True)

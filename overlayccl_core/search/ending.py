@@ -8,7 +8,7 @@ from math import inf
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.candidate import Origin
-from overlayccl_core.search.loop import SearchResult, Stop
+from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import ProposalOutcome
 
 
@@ -35,7 +35,7 @@ class Ending:
         sketched, sketched_twice: Proposed sketches, and known ones among them.
     """
 
-    why: Stop | Nothing
+    why: SearchStop | Nothing
     proposals: int = 0
     programs: int = 0  # those priced at the Case itself
     families: int = 0  # those of its elites
@@ -59,9 +59,9 @@ def ending_of(result: SearchResult, named: Mapping[str, str], search: Search, sm
     if small is not None:
         said += f" at {small.id}, replayed"
     said += f"; ended: {stop.value.replace('_', ' ')}"
-    if stop is Stop.PROPOSER_FAILED:
+    if stop is SearchStop.PROPOSER_FAILED:
         said += f" ({search.proposer}: {result.explored.failure})"
-    elif stop is not Stop.NO_NEW_ELITE:
+    elif stop is not SearchStop.NO_NEW_ELITE:
         said += f" (cut: raise `{stop.value}` in {search.file.as_posix()})"
     return Ending(
         why=stop,

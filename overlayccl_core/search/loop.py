@@ -23,7 +23,7 @@ from overlayccl_core.search.rules import structural_steps
 MOST_CLASSES = 4  # all their subsets are tried at the end: each class doubles the number
 
 
-class Stop(StrEnum):
+class SearchStop(StrEnum):
     """Why a search ended; all but the first two are cuts by a guard."""
 
     NO_NEW_ELITE = "no_new_elite"  # by itself: nothing was left to propose
@@ -37,7 +37,7 @@ class Stop(StrEnum):
 class Explored:
     """Why a search stopped, and the number of its rounds. failure: the proposer's error, if any."""
 
-    stop: Stop
+    stop: SearchStop
     rounds: int
     failure: str = ""
 
@@ -74,18 +74,18 @@ def explore(
             standing = Standing(archive=archive, search=search, clock=clock, rounds=rounds, lossy=lossy)
             proposals = proposals_of(proposer, standing)
             if proposals is None:
-                return Explored(stop=Stop.NO_NEW_ELITE, rounds=rounds)
+                return Explored(stop=SearchStop.NO_NEW_ELITE, rounds=rounds)
             rounds += 1
             for proposal in proposals:
                 archive.take(proposal)
                 if len(archive.candidates) >= search.programs:
-                    return Explored(stop=Stop.PROGRAMS, rounds=rounds)
+                    return Explored(stop=SearchStop.PROGRAMS, rounds=rounds)
                 if clock() > search.seconds:
-                    return Explored(stop=Stop.SECONDS, rounds=rounds)
+                    return Explored(stop=SearchStop.SECONDS, rounds=rounds)
             archive.try_elites_early()
     except ProposerFailed as failure:
-        return Explored(stop=Stop.PROPOSER_FAILED, rounds=rounds, failure=str(failure))
-    return Explored(stop=Stop.ROUNDS, rounds=rounds)
+        return Explored(stop=SearchStop.PROPOSER_FAILED, rounds=rounds, failure=str(failure))
+    return Explored(stop=SearchStop.ROUNDS, rounds=rounds)
 
 
 def try_all_labels(archive: Archive, winner: Candidate) -> None:
@@ -141,7 +141,7 @@ class Seeker:
         )
         finished = full.replay_promising() and self._polish(full)
         if not finished and not explored.failure:
-            explored = replace(explored, stop=Stop.SECONDS)
+            explored = replace(explored, stop=SearchStop.SECONDS)
         return self._concluded(archive, explored)
 
     def _explored(self, archive: Archive, bases: Iterable[Base]) -> Explored:

@@ -22,18 +22,20 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """The request behind a language model's sketch.
+class Aim:
+    """The target of a refinement: a term of the price, in us."""
 
-    Attributes:
-        purpose, call: The purpose of the call, and the digest of its request.
-        term, term_us: The term of the price to reduce, and its size; None if the request names none.
-    """
+    term: str
+    us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The request behind a language model's sketch: its purpose, its digest, its aim if it names one."""
 
     purpose: str
     call: str
-    term: str | None = None
-    term_us: float | None = None
+    aim: Aim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.asking.conversation import LanguageModel
-from overlayccl_core.configuration.searches import MENDED, PROPOSERS, Search
+from overlayccl_core.configuration.searches import PROPOSERS, Search, SearchRound
 from overlayccl_core.program.kinds import LONGEST_MESSAGE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
@@ -138,10 +138,10 @@ class LanguageModelPlugIn(Protocol):
 
     Attributes:
         check: Raises ValueError, with the fix, before anything starts, if no model could answer.
-        desk, proposer: Those of `asked.py`.
+        desk, proposer: Those of `model_search.py`.
     """
 
-    Search: type[Search]  # derived from `asked.Search`
+    Search: type[Search]  # derived from `model_search.Search`
     language_model: Callable[[Any], LanguageModel]  # returns the model of such a search; asks nothing yet
     check: Callable[[Any], None]
     desk: Callable[..., Any]
@@ -160,6 +160,7 @@ def asks(name: str) -> LanguageModelPlugIn | None:
     return loader.plug_in(LanguageModelPlugIn, PROPOSERS, name)
 
 
-def rounds(search: Search) -> tuple[str, ...]:
-    """Return the names a search runs under: its own and, with a language model, that of its second round."""
-    return (search.name,) if asks(search.proposer) is None else (search.name, f"{search.name}{MENDED}")
+def rounds(search: Search) -> tuple[SearchRound, ...]:
+    """Return the rounds of a search: with a language model there are two."""
+    first = SearchRound(search.name)
+    return (first,) if asks(search.proposer) is None else (first, SearchRound(search.name, mends=True))

@@ -33,7 +33,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.search import proposer
-from overlayccl_core.search.allowance import Asking, Place
+from overlayccl_core.search.allowance import Asking, CaseDirection
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Origin, Stage
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
@@ -101,7 +101,7 @@ def run(
     """Return the rows of `sketches`, `candidates`, `search_ends` and `calls`.
 
     Args:
-        asking: Place and allowed cost of a language model's answers, for a search that asks one.
+        asking: Folder and allowed cost of a language model's answers, for a search that asks one.
         clock: Seconds from any start on.
         failed: Failed sketches for the second round; None: it is the first.
     """
@@ -115,7 +115,7 @@ def run(
     problems = {place_of(problem): problem for case in cases_ for problem in catalog.directions(case)}
     known_ways_of = {place: _known_ways_of(problem, ways) for place, problem in problems.items()}
     desk = _desk(search, asking, facts, leads(known_ways_of, problems.values()), failed)
-    rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
+    rows_of: dict[CaseDirection, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
     if failed == ():
         progress("no sketch failed on the ranks, so nobody is asked again")
         row = rows_.end_row(without_search(Nothing.NONE_FAILED), search, facts.theta)
@@ -148,7 +148,7 @@ def _say_ended(tables: list[tuple[str, list[Row]]], desk: Any, progress: Callabl
     desk.ended = ""
 
 
-def place_of(problem: Problem) -> Place:
+def place_of(problem: Problem) -> CaseDirection:
     return problem.case.id, problem.direction
 
 
@@ -158,13 +158,15 @@ def _known_ways_of(problem: Problem, ways: pl.DataFrame) -> list[Row]:
     return list(mine.iter_rows(named=True))
 
 
-def leads(known_ways_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
+def leads(
+    known_ways_of: Mapping[CaseDirection, list[Row]], problems: Iterable[Problem]
+) -> frozenset[CaseDirection]:
     """Return where to ask a language model: one Case for each direction with a library of its own.
 
     It is the Case at which a known strategy has the most collectives, as there is the most to compose; the first of
     several.
     """
-    most: dict[Direction, tuple[int, Place]] = {}
+    most: dict[Direction, tuple[int, CaseDirection]] = {}
     for problem in problems:
         if problem.direction is Direction.BACKWARD and problem.linear:
             continue  # has the transposes of the forward's finds
@@ -179,7 +181,7 @@ def _desk(
     search: Search,
     asking: Asking,
     facts: DeploymentFacts,
-    leads: frozenset[Place],
+    leads: frozenset[CaseDirection],
     failed: tuple[FailedSketch, ...] | None,
 ) -> Any:
     """Return the Desk of a search that asks; None for others."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core.archiving.searched import left_open, without_asking
-from overlayccl_core.search.loop import Stop
+from overlayccl_core.search.loop import SearchStop
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.table import write
@@ -62,13 +62,13 @@ def row(table: Any, **said: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("why", "made_by", "said", "tables"),
     [
-        (Stop.NO_NEW_ELITE, "model", "", ()),
-        (Stop.SECONDS, "model", "guard of seconds", ("calls", "candidates", "search_ends")),
-        (Stop.NO_NEW_ELITE, None, "1 of its questions", ("calls", "search_ends")),
+        (SearchStop.NO_NEW_ELITE, "model", "", ()),
+        (SearchStop.SECONDS, "model", "guard of seconds", ("calls", "candidates", "search_ends")),
+        (SearchStop.NO_NEW_ELITE, None, "1 of its questions", ("calls", "search_ends")),
     ],
 )
 def test_what_time_cut_or_nobody_answered_need_not_come_out_the_same(
-    tmp_path: Path, why: Stop, made_by: str | None, said: str, tables: tuple[str, ...]
+    tmp_path: Path, why: SearchStop, made_by: str | None, said: str, tables: tuple[str, ...]
 ) -> None:
     write(SEARCH_ENDS, [row(SEARCH_ENDS, why=why)], tmp_path / "search_ends.parquet")
     outcome = "end" if made_by else "lost"

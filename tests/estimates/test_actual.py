@@ -11,34 +11,34 @@ from overlayccl_core.report.tree import Tree
 from overlayccl_core.rule import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S
 from overlayccl_core.tables.sidecar import path_of, write_sidecar
 from tests.report.fixture_rows import settings
-from tests.report.fixture_tree import write_tree
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tree(tmp_path_factory.mktemp("runs") / "local", problems=("tp_mlp",), data=False)
+from tests.report.fixture_tree import write_files
 
 
 @pytest.fixture
-def tree(whole: Path, tmp_path: Path) -> Tree:
-    return Tree(path=Path(shutil.copytree(whole, tmp_path / "local")))
+def tree(tmp_path: Path) -> Tree:
+    """Durations of a run's jobs, and names of tables: nothing here reads one."""
+    folder = tmp_path / "local"
+    for table in ("problems/tp_mlp/bench", "train/nano/steps"):
+        (folder / table).parent.mkdir(parents=True)
+        (folder / f"{table}.parquet").touch()
+    write_files(folder, ("tp_mlp",), ("nano",))
+    return Tree(path=folder)
 
 
 def ran(tree: Tree, table: str, *words: str) -> None:
     """Let a table's sidecar tell how it was made."""
-    now = datetime.now(UTC)
-    write_sidecar(
-        tree.path / f"{table}.parquet", inputs=[], command=["python", *words], started=now, ended=now
-    )
+    path, now = tree.path / f"{table}.parquet", datetime.now(UTC)
+    path.touch()
+    write_sidecar(path, inputs=[], command=["python", *words], started=now, ended=now)
 
 
 def test_jobs_on_ranks_stand_beside_what_their_own_settings_gave_them(tree: Tree) -> None:
-    given = settings()
+    given, cost = settings(), cost_of_tree(tree)
     ran(tree, "probes", "--settings", given.part("probe"))
     ran(tree, "problems/tp_mlp/bench", "--settings", given.part("bench"))
     ran(tree, "train/nano/steps", "--settings", given.part("train"))
     ran(tree, "confirmed", "--settings", given.part("confirm"))
-    rows = {row.job: row for row in compared(tree, cost_of_tree(tree))}
+    rows = {row.job: row for row in compared(tree, cost)}
     assert [job.split()[0] for job in rows] == ["selftest", "probe", "bench", "train", "confirm"]
     assert rows["probe"].expected_s == given.probe.seconds + BATCH_S
     assert rows["bench tp_mlp"].expected_s == given.bench.seconds + BATCH_S
@@ -50,7 +50,6 @@ def test_jobs_on_ranks_stand_beside_what_their_own_settings_gave_them(tree: Tree
 
 
 def test_a_job_whose_settings_are_not_known_is_told_without_an_expectation(tree: Tree) -> None:
-    path_of(tree.path / "probes.parquet").unlink(missing_ok=True)
     assert {row.job: row.expected_s for row in compared(tree, cost_of_tree(tree))}["probe"] is None
 
 

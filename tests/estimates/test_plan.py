@@ -46,9 +46,14 @@ def settings(**overrides: str) -> Settings:
 def planned(given: Settings, figures: Calibration | None = None) -> Run:
     boxes = deployment()
     cases = {problem: cases_of(given, boxes, problem, ROOT) for problem in given.problems}
-    searches = tuple(chain.from_iterable(rounds(load(name, ROOT / FOLDER)) for name in given.searches))
+    of_searches = tuple(chain.from_iterable(rounds(load(name, ROOT / FOLDER)) for name in given.searches))
     return Run(
-        deployment=boxes, settings=given, models=given.models, cases=cases, figures=figures, searches=searches
+        deployment=boxes,
+        settings=given,
+        models=given.models,
+        cases=cases,
+        figures=figures,
+        rounds=of_searches,
     )
 
 

@@ -68,7 +68,7 @@ def write_tree(
     passes = [one for problem in problems for one in _confirmed(problem)]
     put(CONFIRMED, passes, folder / "confirmed.parquet", settings().part("confirm"))
     write_models(folder, chosen, seeds, data=data)
-    _write_files(folder, problems, ("nano", "nano-dp") if data else ("nano",))
+    write_files(folder, problems, ("nano", "nano-dp") if data else ("nano",))
     return folder
 
 
@@ -313,7 +313,7 @@ def _deployed(problem: str, ways: Sequence[Row], chosen: str) -> Row:
     )
 
 
-def _write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) -> None:
+def write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) -> None:
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     seconds = {"selftest": 9.0, "probe": 171.2, "fit": 4.4, "summary": 5.0, "report": 6.0}

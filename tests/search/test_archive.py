@@ -12,7 +12,7 @@ from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
 from overlayccl_core.search.candidate import Origin
-from overlayccl_core.search.loop import Stop, explore
+from overlayccl_core.search.loop import SearchStop, explore
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.search.proposers.offline import Offline
 from tests.capabilities import library_of
@@ -91,7 +91,7 @@ def test_it_is_no_worse_than_a_wide_breadth_first_closure() -> None:
 def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
     problem = catalog.build(case(name))
     one, two = found_at(problem, plain), found_at(problem, plain)
-    assert one.explored.stop is Stop.NO_NEW_ELITE
+    assert one.explored.stop is SearchStop.NO_NEW_ELITE
     assert one.attempts == two.attempts
     assert [c.program.digest for c in one.candidates] == [c.program.digest for c in two.candidates]
 
@@ -99,12 +99,12 @@ def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
 @pytest.mark.parametrize(
     ("stop", "search", "clock"),
     [
-        (Stop.PROGRAMS, OFFLINE.changed(programs=5), 0.0),
-        (Stop.ROUNDS, OFFLINE.changed(rounds=1), 0.0),
-        (Stop.SECONDS, OFFLINE, 1e9),
+        (SearchStop.PROGRAMS, OFFLINE.changed(programs=5), 0.0),
+        (SearchStop.ROUNDS, OFFLINE.changed(rounds=1), 0.0),
+        (SearchStop.SECONDS, OFFLINE, 1e9),
     ],
 )
-def test_a_guard_that_cuts_it_is_named(stop: Stop, search: object, clock: float) -> None:
+def test_a_guard_that_cuts_it_is_named(stop: SearchStop, search: object, clock: float) -> None:
     result = found_at(tp_mlp(TINY), plain, search=search, clock=lambda: clock)
     assert result.explored.stop is stop
     assert result.best is not None

@@ -15,7 +15,7 @@ from overlayccl_core.configuration.searches import Search
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.labels import LABEL_RULES
-from overlayccl_core.search.loop import SearchResult, Stop
+from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import EVALUATED, ProposalOutcome
 from overlayccl_core.search.proposer import plug_in
 from tests.known_cases import case
@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_search_and_another_another(name: str) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_it_ends_when_its_evaluations_are_spent(name: str) -> None:
     result = found(search_of(name))
-    assert result.explored.stop is Stop.NO_NEW_ELITE
+    assert result.explored.stop is SearchStop.NO_NEW_ELITE
     # beyond: what is tried of the last elite, and of the winner, under other labels
     assert SPENT <= evaluations(result) <= SPENT + 4
 
@@ -91,7 +91,7 @@ def test_no_step_is_tried_twice_at_a_program(name: str) -> None:
 def test_it_ends_where_nothing_is_left_to_draw(name: str) -> None:
     _, identity = catalog.directions(case("tp_mlp", {"microbatches": 1, "layers": 1, "shape": [1, 2, 6]}))
     result = found(search_of(name, evaluations=10**6), identity)
-    assert result.explored.stop is Stop.NO_NEW_ELITE and not proposed(result)
+    assert result.explored.stop is SearchStop.NO_NEW_ELITE and not proposed(result)
 
 
 def test_a_child_may_be_the_end_of_one_recipe_at_another_program() -> None:

@@ -15,7 +15,7 @@ from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Stage
 from overlayccl_core.search.full_size import DEARER, FullSize
 from overlayccl_core.search.judge import Judge
-from overlayccl_core.search.loop import Stop, explore
+from overlayccl_core.search.loop import SearchStop, explore
 from overlayccl_core.search.proposal import ProposalOutcome, Sketch
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, pricing_as
@@ -66,7 +66,7 @@ def explored(can: Capabilities, families: int, has_time: Callable[[], bool] = la
         stage=Stage.PROXY,
     )
     ended = explore(proxy, bases_of(at_small), Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
-    assert ended.stop is Stop.NO_NEW_ELITE
+    assert ended.stop is SearchStop.NO_NEW_ELITE
     full = Archive(judge=Judge(pricing=judged, capabilities=can), prover=prover_of(problem))
     full.enter(bases_of(problem))
     return FullSize(small=proxy, full=full, families=families, has_time=has_time)
@@ -116,7 +116,7 @@ def test_a_search_through_a_proxy_that_runs_out_of_time_says_so() -> None:
     result = late.through_proxy(
         archive_of(at_small, pricing_of(plain)), bases_of(at_small), bases_of(problem)
     )
-    assert result.explored.stop is Stop.SECONDS
+    assert result.explored.stop is SearchStop.SECONDS
 
 
 HALVES = """

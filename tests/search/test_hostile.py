@@ -14,7 +14,7 @@ from overlayccl_core.evidence.searched import sketch_rows
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.search.candidate import Candidate, Origin
 from overlayccl_core.search.ending import ending_of
-from overlayccl_core.search.loop import SearchResult, Stop
+from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import ProposalOutcome, Rewrite, Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.tables.sketches import SKETCHES
@@ -112,7 +112,7 @@ def test_a_bad_proposal_is_a_row_and_the_search_goes_on(proposal: Any, message: 
         yield RIGHT
 
     result = run(said)
-    assert result.explored.stop is Stop.NO_NEW_ELITE
+    assert result.explored.stop is SearchStop.NO_NEW_ELITE
     refused, right = (
         a for a in result.attempts if a.rationale == "right" or a.outcome is ProposalOutcome.REJECTED
     )
@@ -145,7 +145,7 @@ def test_a_proposer_that_raises_ends_its_search_with_one_message_and_what_was_se
     said: Any, message: str
 ) -> None:
     result = run(said)
-    assert result.explored.stop is Stop.PROPOSER_FAILED
+    assert result.explored.stop is SearchStop.PROPOSER_FAILED
     assert message in result.explored.failure and ".py, line " in result.explored.failure
     assert result.best is not None
     assert any(c.origin is Origin.SKETCH for c in result.candidates) == (said is raises_midway)
@@ -163,4 +163,4 @@ def test_a_search_whose_rounds_are_used_up_asks_its_proposer_no_more() -> None:
 
     proposer = Endless(None)
     result = run(proposer, OFFLINE.changed(rounds=3))
-    assert (result.explored.stop, result.explored.rounds, proposer.asked) == (Stop.ROUNDS, 3, 3)
+    assert (result.explored.stop, result.explored.rounds, proposer.asked) == (SearchStop.ROUNDS, 3, 3)

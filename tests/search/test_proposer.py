@@ -12,7 +12,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate, Origin
 from overlayccl_core.search.judge import Judge
-from overlayccl_core.search.loop import SearchResult, Stop
+from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import Proposal, ProposalOutcome, Rewrite, Sketch
 from overlayccl_core.search.proposer import Budget, Proposer, Standing, plug_in
 from tests.known_cases import case
@@ -166,7 +166,7 @@ def test_a_proposer_hears_what_became_of_a_proposal_before_it_makes_the_next() -
         *(ProposalOutcome.NOT_PROVEN, ProposalOutcome.PROGRAM),
         ProposalOutcome.DUPLICATE,
     ]
-    assert (result.explored.stop, result.explored.rounds) == (Stop.NO_NEW_ELITE, 2)
+    assert (result.explored.stop, result.explored.rounds) == (SearchStop.NO_NEW_ELITE, 2)
 
 
 def test_a_proposer_sees_elites_prices_and_what_is_left() -> None:
@@ -191,12 +191,12 @@ def test_a_proposer_sees_elites_prices_and_what_is_left() -> None:
 @pytest.mark.parametrize(
     ("search", "stop"),
     [
-        (OFFLINE.changed(rounds=1), Stop.ROUNDS),
-        (OFFLINE.changed(programs=2), Stop.PROGRAMS),
-        (OFFLINE.changed(seconds=0.5), Stop.SECONDS),
+        (OFFLINE.changed(rounds=1), SearchStop.ROUNDS),
+        (OFFLINE.changed(programs=2), SearchStop.PROGRAMS),
+        (OFFLINE.changed(seconds=0.5), SearchStop.SECONDS),
     ],
 )
-def test_a_guard_cuts_any_proposer(search: Search, stop: Stop) -> None:
+def test_a_guard_cuts_any_proposer(search: Search, stop: SearchStop) -> None:
     result = run(Script([sketch("backwards")], [sketch("summed")]), search)
     assert (result.explored.stop, result.explored.rounds) == (stop, 1)
 

@@ -11,7 +11,7 @@ from overlayccl_core.costmodel.features import features
 from overlayccl_core.deployments.capabilities import Capabilities, Pattern, permute_shapes
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.candidate import Stage
-from overlayccl_core.search.loop import Stop, explore
+from overlayccl_core.search.loop import SearchStop, explore
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as, with_sizes
 from tests.capabilities import call, tried, tried_permute
@@ -44,7 +44,7 @@ def test_proxy_then_replay_ends_where_a_search_at_full_size_does(cost: Cost) -> 
     assert small is not None
     full = archive_of(problem, pricing_of(cost))
     explored = explore(full, bases_of(problem)[:1], Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
-    assert explored.stop is Stop.NO_NEW_ELITE
+    assert explored.stop is SearchStop.NO_NEW_ELITE
     theta = theta_of((c.program for c in full.candidates), cost)
     seeker = seeker_of(problem, pricing_of(cost), search=OFFLINE.changed(random=0))
     at_small = catalog.build(small)

@@ -18,7 +18,7 @@ from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program import json_form
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.search.ending import Nothing
-from overlayccl_core.search.loop import Stop
+from overlayccl_core.search.loop import SearchStop
 from overlayccl_core.search.proposer import Clock
 from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.stages.search import DeploymentFacts, searched
@@ -170,13 +170,13 @@ def test_it_says_what_is_cheapest(run: Searched) -> None:
 @pytest.mark.parametrize(
     ("why", "changed", "clock"),
     [
-        (Stop.ROUNDS, {"rounds": 1}, lambda: 0.0),
-        (Stop.PROGRAMS, {"programs": 5}, lambda: 0.0),
-        (Stop.SECONDS, {"seconds": 1.0}, count(0, 2).__next__),
+        (SearchStop.ROUNDS, {"rounds": 1}, lambda: 0.0),
+        (SearchStop.PROGRAMS, {"programs": 5}, lambda: 0.0),
+        (SearchStop.SECONDS, {"seconds": 1.0}, count(0, 2).__next__),
     ],
 )
 def test_a_guard_that_cuts_a_search_is_named_with_its_mend(
-    why: Stop, changed: dict[str, Any], clock: Clock
+    why: SearchStop, changed: dict[str, Any], clock: Clock
 ) -> None:
     end = search_of("tp_mlp", search=OFFLINE.changed(name="offline@3", **changed), clock=clock).search_ends[0]
     assert (end["why"], end["search"]) == (why.value, "offline@3")  # of the file below, at another seed
@@ -210,7 +210,7 @@ def test_a_search_at_a_smaller_case_counts_its_proposals_and_names_it() -> None:
 
 def test_the_table_knows_every_way_to_end() -> None:
     (column,) = (c for c in SEARCH_ENDS.columns if c.name == "why")
-    assert set(column.values) == {*Stop, *Nothing}
+    assert set(column.values) == {*SearchStop, *Nothing}
 
 
 def test_an_end_does_not_tell_how_long_the_search_took() -> None:

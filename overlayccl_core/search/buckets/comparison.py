@@ -73,14 +73,15 @@ def compared(gradients: Sequence[Gradient], theta: Theta, **place: Any) -> Compa
     cap, capped = plans.best_cap(gradients, costs)
     knob, knobbed = plans.best_knob(gradients, costs)
     ddp = plans.ddp(gradients, [plans.DDP_FIRST_BYTES, plans.DDP_CAP_BYTES])
+    count = len(gradients)
     return Comparison(
         gradients=tuple(gradients),
         best=best,
         ddp=plans.planned(DDP_DEFAULT, gradients, ddp, costs),
         capped=capped,
         knobbed=knobbed,
-        one_buffer=plans.planned("one buffer", gradients, plans.one_buffer(gradients), costs),
-        one_by_one=plans.planned("one by one", gradients, plans.one_by_one(gradients), costs),
+        one_buffer=plans.planned("one buffer", gradients, (count,), costs),
+        one_by_one=plans.planned("one by one", gradients, tuple(range(1, count + 1)), costs),
         bucket_cap_mb=cap,
         knob=knob,
         bucket_cap_mb_list=plans.cap_list(gradients, best),

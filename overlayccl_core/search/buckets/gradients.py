@@ -76,11 +76,6 @@ def in_order_of_readiness(sizes: Mapping[str, int], ready_us: Mapping[str, float
     return tuple(sorted(gradients, key=lambda g: g.ready_us))
 
 
-def all_at_once(sizes: Mapping[str, int]) -> dict[str, float]:
-    """Return [name] -> 0: every gradient is ready from the start."""
-    return dict.fromkeys(sizes, 0.0)
-
-
 def spread_by_bytes(sizes: Mapping[str, int], backward_us: float) -> dict[str, float]:
     """Return [name] -> ready time: last tensor first, each after its share by bytes of the backward pass.
 

@@ -60,35 +60,37 @@ def best(gradients: Sequence[Gradient], costs: BucketCosts) -> Bounds:
     ready = np.array([g.ready_us for g in gradients])
     if np.any(np.diff(ready) < 0):
         raise ValueError("gradients must be in the order of readiness: sort them by ready_us")
-    before = _bytes_before(gradients)
+    before = np.concatenate([[0.0], np.cumsum([float(g.bytes) for g in gradients])])
     T = len(gradients)
     ends = np.full(T + 1, float(costs.launch_us))
-    previous = np.zeros(T + 1, np.int64)
-    for j in range(1, T + 1):
-        candidates = np.maximum(ready[j - 1], ends[:j]) + costs.ending_at(before, j)
-        previous[j] = candidates.argmin()
-        ends[j] = candidates[previous[j]]
-    return _fewest(ready, before, costs, ends[T] * (1 + SAME), len(_traced([previous], T)))
-
-
-def _fewest(ready: Floats, before: Floats, costs: BucketCosts, deadline: float, most: int) -> Bounds:
-    """Return the fewest buckets with an end by the deadline, at most `most`."""
-    T = len(ready)
-    layer = np.full(T + 1, np.inf)
+    of_any_number = _bucket_more(ready, before, costs, ends, ends)
+    layer = np.full(T + 1, np.inf)  # ends after exactly so many buckets
     layer[0] = costs.launch_us
     previous: list[NDArray[np.int64]] = []
-    for _ in range(most):
+    for _ in _traced([of_any_number], T):
         following = np.full(T + 1, np.inf)
-        came_from = np.zeros(T + 1, np.int64)
-        for j in range(1, T + 1):
-            candidates = np.maximum(ready[j - 1], layer[:j]) + costs.ending_at(before, j)
-            came_from[j] = candidates.argmin()
-            following[j] = candidates[came_from[j]]
-        previous.append(came_from)
+        previous.append(_bucket_more(ready, before, costs, layer, following))
         layer = following
-        if layer[T] <= deadline:
+        if layer[T] <= ends[T] * (1 + SAME):
             break
     return _traced(previous[::-1], T)
+
+
+def _bucket_more(
+    ready: Floats, before: Floats, costs: BucketCosts, ends: Floats, into: Floats
+) -> NDArray[np.int64]:
+    """Fill `into` with the best ends of every prefix after one bucket more; return where that bucket begins.
+
+    Args:
+        before: Bytes before each tensor: [T + 1].
+        ends: Of every prefix: [T + 1]. The same array as `into`: after any number of buckets.
+    """
+    begins = np.zeros(len(ends), np.int64)
+    for j in range(1, len(ends)):
+        candidates = np.maximum(ready[j - 1], ends[:j]) + costs.ending_at(before, j)
+        begins[j] = candidates.argmin()
+        into[j] = candidates[begins[j]]
+    return begins
 
 
 def _traced(previous: Sequence[NDArray[np.int64]], tensors: int) -> Bounds:
@@ -136,16 +138,6 @@ def saved_us(before: Plan, after: Plan) -> tuple[float, float, float]:
     """
     savings = (before.end_us - after.end_us, before.low_us - after.low_us, before.high_us - after.high_us)
     return savings[0], min(savings), max(savings)
-
-
-def one_buffer(gradients: Sequence[Gradient]) -> Bounds:
-    """Put all in one bucket."""
-    return (len(gradients),)
-
-
-def one_by_one(gradients: Sequence[Gradient]) -> Bounds:
-    """Put each tensor in a bucket of its own."""
-    return tuple(range(1, len(gradients) + 1))
 
 
 def ddp(gradients: Sequence[Gradient], caps_bytes: Sequence[int]) -> Bounds:
@@ -214,8 +206,3 @@ def _shortest(above: int, up_to: int) -> str:
         if above < int(float(text) * MIB) <= up_to:
             return text.rstrip("0").rstrip(".")
     return repr(up_to / MIB)
-
-
-def _bytes_before(gradients: Sequence[Gradient]) -> Floats:
-    """Return the bytes before each tensor: [T + 1]."""
-    return np.concatenate([[0.0], np.cumsum([float(g.bytes) for g in gradients])])

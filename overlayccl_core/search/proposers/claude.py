@@ -3,10 +3,10 @@
 from pydantic import Field
 
 from overlayccl_core.asking.claude import Claude, Settings
-from overlayccl_core.search import asked
+from overlayccl_core.search import model_search
 
 
-class Search(asked.Search):
+class Search(model_search.Search):
     """A search by Claude, then by the rules."""
 
     model: str = Field(min_length=1, description="as its vendor names it: claude-...")
@@ -18,7 +18,7 @@ def language_model(search: Search) -> Claude:
     return Claude(search.claude)
 
 
-desk, proposer = asked.desk, asked.Asked
+desk, proposer = model_search.desk, model_search.ModelProposer
 
 
 def check(search: Search) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from overlayccl_core.asking.command import Command
-from overlayccl_core.search import asked
+from overlayccl_core.search import model_search
 
 SCRIPTS = (".py", ".sh")  # endings of files; a word with / inside may be a model's name
 PATHS = ("/", "./", "../")  # beginnings of files and folders
 
 
-class Search(asked.Search):
+class Search(model_search.Search):
     """A search by a program, then by the rules."""
 
     command: str = Field(description="the program and its arguments, as in a shell; no shell runs it")
@@ -36,7 +36,7 @@ def language_model(search: Search) -> Command:
     return Command(shlex.split(search.command), search.command_seconds)
 
 
-desk, proposer = asked.desk, asked.Asked
+desk, proposer = model_search.desk, model_search.ModelProposer
 
 
 def check(search: Search) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 from pydantic import Field
 
 from overlayccl_core.asking.replay import Replay
-from overlayccl_core.search import asked
+from overlayccl_core.search import model_search
 
 
-class Search(asked.Search):
+class Search(model_search.Search):
     """A search by recorded answers, then by the rules."""
 
     answers: str = Field(
@@ -21,7 +21,7 @@ def language_model(search: Search) -> Replay:
     return Replay(Path(search.answers))
 
 
-desk, proposer = asked.desk, asked.Asked
+desk, proposer = model_search.desk, model_search.ModelProposer
 
 
 def check(search: Search) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from overlayccl_core.asking.conversation import NoAnswer, User
 from overlayccl_core.search.answers import Idea, ideas_of
-from overlayccl_core.search.desk import Aim, Desk, Draft, Talk
-from overlayccl_core.search.proposal import Sketch
+from overlayccl_core.search.candidate import Candidate
+from overlayccl_core.search.desk import Desk, Draft, Talk
+from overlayccl_core.search.proposal import Aim, Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 
@@ -35,11 +36,20 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
         right += _new(draft, right)
     for number in range(settings.refinements):
         for chosen in desk.best(right)[: settings.refined]:
-            aim = Aim.of(chosen.candidate) if desk.search.show_scores else None
+            aim = _aim(chosen.candidate) if desk.search.show_scores else None
             talk = desk.talk(standing, draw=number)
             of = {"sketch": chosen.sketch, "candidate": chosen.candidate}
             draft = yield from desk.drafted(talk, standing, Purpose.REFINE, aim, **of)
             right += _new(draft, right)
+
+
+def _aim(candidate: Candidate) -> Aim | None:
+    """Return the largest term of a candidate's price; None without a price."""
+    terms = candidate.price.terms
+    if candidate.price.us is None or not terms:
+        return None
+    largest = max(terms, key=lambda term: (terms[term], term))
+    return Aim(term=largest.value, us=terms[largest])
 
 
 def _new(draft: Draft | None, right: list[Draft]) -> list[Draft]:

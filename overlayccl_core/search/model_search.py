@@ -87,7 +87,7 @@ class Search(offline.Search):
         return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens} | own
 
 
-class Asked:
+class ModelProposer:
     """The proposer of one Case and direction. asks: whether the model is asked here."""
 
     def __init__(self, search: Search, *, desk: Desk, asks: bool) -> None:

@@ -1,4 +1,4 @@
-"""The judge of Programs: can it run here, what does it cost, which family is it of, is it right?"""
+"""The judgement of a Program: legality here, price, family, proof."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

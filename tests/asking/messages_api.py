@@ -33,8 +33,6 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         api = self.server.api
         api.seen.append(body)
-        api.headers.append({name.lower(): value for name, value in self.headers.items()})
-        api.paths.append(self.path)
         play = api.plays[min(len(api.seen), len(api.plays)) - 1]
         try:
             play(self, body)
@@ -85,8 +83,6 @@ class Api:
     def __init__(self, *plays: Play) -> None:
         self.plays = plays
         self.seen: list[Body] = []
-        self.headers: list[dict[str, str]] = []
-        self.paths: list[str] = []
         self.billed: list[Usage] = []
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.api = self

@@ -3,7 +3,7 @@
 import pytest
 
 from overlayccl_core.asking.claude import BASE_URL, Claude, Settings
-from overlayccl_core.asking.conversation import NoAnswer, Request, User
+from overlayccl_core.asking.conversation import Answer, NoAnswer, Request, User
 from tests.asking.messages_api import Api, Play
 
 SECRET = "sk-ant-planted-0123456789abcdef"
@@ -33,6 +33,11 @@ class Rig:
         for one in self.made:
             if one._client is not None:
                 one._client.close()
+
+
+def answered(rig: Rig, *plays: Play, request: Request = REQUEST) -> Answer:
+    with Api(*plays) as server:
+        return rig.claude(server.url).answer(request, purpose="test")
 
 
 def failed(rig: Rig, *plays: Play, request: Request = REQUEST, **settings: float) -> NoAnswer:

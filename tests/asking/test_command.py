@@ -42,10 +42,10 @@ def test_a_program_may_say_more_than_a_text() -> None:
         "tool_calls": [{"name": "probe", "input": {"n": 1}}, {"name": "probe", "input": {}}],
         "usage": {"input": 5, "output": 6},
         "model": "mine-7b",
-        "made_by": "model",
+        "made_by": "scripted",
     }
     answer = python(f"print({json.dumps(said)!r})").answer(request(), purpose="sketch")
-    assert (answer.text, answer.model, answer.made_by) == ("I probe.", "mine-7b", MadeBy.MODEL)
+    assert (answer.text, answer.model, answer.made_by) == ("I probe.", "mine-7b", MadeBy.SCRIPTED)
     assert answer.stop is Stop.TOOL_CALLS and answer.usage == Usage(input=5, output=6)
     assert [call.input for call in answer.calls] == [{"n": 1}, {}]
     assert len({call.id for call in answer.calls}) == 2
@@ -56,11 +56,6 @@ def test_a_program_may_import_what_lies_beside_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(SAFE_PATH, "1")
     answer = python("import sys; print(sys.flags.safe_path)").answer(request(), purpose="sketch")
     assert answer.text == "False"
-
-
-def test_a_script_may_say_that_it_is_one() -> None:
-    answer = python("""print('{"text": "x", "made_by": "scripted"}')""").answer(request(), purpose="sketch")
-    assert answer.made_by is MadeBy.SCRIPTED
 
 
 @pytest.mark.parametrize(
@@ -104,25 +99,24 @@ def test_a_program_that_fails_is_quoted() -> None:
     assert "with 1 (because of this)" in str(error) and not error.final
 
 
+def starts_a_child(pid: Path, then: str) -> str:
+    return (
+        "import pathlib, subprocess, time; child = subprocess.Popen(['sleep', '600']); "
+        f"pathlib.Path({str(pid)!r}).write_text(str(child.pid)); {then}"
+    )
+
+
 def test_a_program_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    code = (
-        "import pathlib, subprocess, time; child = subprocess.Popen(['sleep', '600']); "
-        f"pathlib.Path({str(pid)!r}).write_text(str(child.pid)); time.sleep(600)"
-    )
-    error = failed(python(code, seconds=3.0))
+    error = failed(python(starts_a_child(pid, "time.sleep(600)"), seconds=3.0))
     assert "takes longer than 3 s" in str(error)
     assert gone(int(pid.read_text()))
 
 
 def test_what_a_program_leaves_behind_is_killed_and_not_waited_for(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    code = (
-        "import pathlib, subprocess; child = subprocess.Popen(['sleep', '600']); "
-        f"pathlib.Path({str(pid)!r}).write_text(str(child.pid)); print('yes')"
-    )
-    assert python(code).answer(request(), purpose="sketch").text == "yes"
-    assert gone(int(pid.read_text()))
+    answer = python(starts_a_child(pid, "print('yes')")).answer(request(), purpose="sketch")
+    assert answer.text == "yes" and gone(int(pid.read_text()))
 
 
 def gone(pid: int) -> bool:

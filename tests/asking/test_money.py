@@ -1,7 +1,7 @@
 """What a call costs, and that no call can cost more than the bound says."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlayccl_core.asking import money
@@ -17,6 +17,7 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert money.usd_of(usage, "unknown", PRICES) is None
 
 
+@settings(max_examples=30)
 @given(system=TEXTS, said=TEXTS, answered=TEXTS, result=TEXTS, value=TEXTS)
 def test_a_prompt_has_no_more_tokens_than_the_bound(
     system: str, said: str, answered: str, result: str, value: str

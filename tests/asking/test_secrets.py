@@ -8,8 +8,8 @@ import pytest
 
 from overlayccl_core.asking.clean import REMOVED
 from tests.asking import messages_api as api
-from tests.asking.messages_api import Api, Play
-from tests.asking.rig import REQUEST, SECRET, Rig, failed
+from tests.asking.messages_api import Play
+from tests.asking.rig import SECRET, Rig, answered, failed
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,7 @@ def test_the_key_is_in_no_error_and_in_no_error_behind_it(
 
 def test_an_answer_that_says_the_key_is_kept_without_it(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with Api(api.echo) as server:
-        answer = rig.claude(server.url).answer(REQUEST, purpose="test")
+    answer = answered(rig, api.echo)
     assert SECRET not in repr(answer) + caplog.text
     assert answer.text == f"the key is {REMOVED}" and answer.model == REMOVED
     assert answer.calls[0].input == {"key": REMOVED, "keys": [{REMOVED: REMOVED}]}

@@ -126,7 +126,7 @@ def test_jobs_without_ranks_take_what_they_took_before_or_a_guess() -> None:
     assert guessed.node_seconds == Span()
 
 
-@pytest.mark.parametrize("nodes", [1, 3, 5, 7])
+@pytest.mark.parametrize("nodes", [1, 7])
 def test_the_cases_of_the_preset_for_clusters_fit_any_of_their_sizes(nodes: int) -> None:
     given = settings(preset="cluster")
     where = deployment(32 * nodes, 32, 2**33)
@@ -143,15 +143,10 @@ def test_sizes_are_of_each_split_and_name_the_case_that_holds_most() -> None:
     assert first.work is not None and first.work.parameter_bytes == 4 * 918_656
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("preset=smoke",), ("problems=tp_mlp,grad_ar", "models=nano,nano-dp", "proposer=command")],
-)
-def test_jobs_are_as_many_as_snakemake_plans(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    root = copy_to(tmp_path)
-    done = snakemake(root, "--profile", "local", "all", "-n", "--config", *arguments)
-    (total,) = set(
-        re.findall(r"^total +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
-    )  # it stands there twice
-    run = planned(settings(**dict(argument.split("=") for argument in arguments)))
+def test_jobs_are_as_many_as_snakemake_plans(tmp_path: Path) -> None:
+    arguments = {"problems": "tp_mlp,grad_ar", "models": "nano,nano-dp", "proposer": "command"}
+    config = [f"{name}={value}" for name, value in arguments.items()]
+    done = snakemake(copy_to(tmp_path), "--profile", "local", "all", "-n", "--config", *config)
+    (total,) = set(re.findall(r"^total +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE))
+    run = planned(settings(**arguments))
     assert sum(row.jobs for row in (*run.on_ranks(), run.without_ranks({}))) == int(total) - 1  # `all` itself

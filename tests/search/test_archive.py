@@ -31,7 +31,7 @@ from tests.search.costs import (
 
 FOUR_KIB = {"microbatches": 3, "layers": 2, "shape": [1, 8, 128]}
 TINY = {"microbatches": 2, "layers": 2, "shape": [1, 2, 6]}
-WIDE = 600  # Programs of a breadth-first closure
+WIDE = 400  # Programs of a breadth-first closure
 
 
 def tp_mlp(entry: dict[str, object] = FOUR_KIB) -> Problem:
@@ -80,7 +80,7 @@ def test_it_is_no_worse_than_a_wide_breadth_first_closure() -> None:
     problem = tp_mlp(TINY)
     everything = list(closure(problem))
     assert len(everything) >= WIDE
-    for seed in range(5):
+    for seed in range(3):
         archive = archive_of(problem, pricing_of(at_random(seed)))
         explore(archive, bases_of(problem)[:1], Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
         best = min(us_of(features(c.program), at_random(seed)) for c in archive.candidates)
@@ -94,20 +94,6 @@ def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
     assert one.explored.stop is SearchStop.NO_NEW_ELITE
     assert one.attempts == two.attempts
     assert [c.program.digest for c in one.candidates] == [c.program.digest for c in two.candidates]
-
-
-@pytest.mark.parametrize(
-    ("stop", "search", "clock"),
-    [
-        (SearchStop.PROGRAMS, OFFLINE.changed(programs=5), 0.0),
-        (SearchStop.ROUNDS, OFFLINE.changed(rounds=1), 0.0),
-        (SearchStop.SECONDS, OFFLINE, 1e9),
-    ],
-)
-def test_a_guard_that_cuts_it_is_named(stop: SearchStop, search: object, clock: float) -> None:
-    result = found_at(tp_mlp(TINY), plain, search=search, clock=lambda: clock)
-    assert result.explored.stop is stop
-    assert result.best is not None
 
 
 def test_what_is_known_by_its_value_is_counted_as_a_duplicate_and_priced_once() -> None:

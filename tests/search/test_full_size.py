@@ -3,12 +3,12 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.deployments.capabilities import Capabilities, permute_shapes
-from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import FLOATS
 from overlayccl_core.rewrites.recipe import replay, sources
 from overlayccl_core.search.archive import Archive
@@ -51,29 +51,41 @@ def without(operation: str) -> Capabilities:
     )
 
 
-def explored(can: Capabilities, families: int, has_time: Callable[[], bool] = lambda: True) -> FullSize:
-    """A small Case that was searched, and the large one, into which its bases are entered."""
-    small = catalog.proxy(LARGE)
-    assert small is not None
-    problem, at_small = catalog.build(LARGE), catalog.build(small)
-    judged = pricing_of(favouring("reduce_scatter"))
-    known = archive_of(problem, judged)
-    known.enter(bases_of(problem))
-    theta = theta_of((c.program for c in known.candidates), favouring("reduce_scatter"))
+CAN = without("collective_permute")
+COST = favouring("reduce_scatter")
+
+
+@cache
+def small() -> Archive:
+    """A small Case that was searched; what tests try there besides adds nothing that another would miss."""
+    case_ = catalog.proxy(LARGE)
+    assert case_ is not None
+    at_small = catalog.build(case_)
+    theta = theta_of((c.program for c in full().candidates), COST)
     proxy = Archive(
-        judge=Judge(pricing=pricing_as(small, LARGE, theta), capabilities=capabilities_as(small, LARGE, can)),
+        judge=Judge(pricing=pricing_as(case_, LARGE, theta), capabilities=capabilities_as(case_, LARGE, CAN)),
         prover=prover_of(at_small),
         stage=Stage.PROXY,
     )
     ended = explore(proxy, bases_of(at_small), Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
     assert ended.stop is SearchStop.NO_NEW_ELITE
-    full = Archive(judge=Judge(pricing=judged, capabilities=can), prover=prover_of(problem))
-    full.enter(bases_of(problem))
-    return FullSize(small=proxy, full=full, families=families, has_time=has_time)
+    return proxy
+
+
+def full(can: Capabilities | None = None) -> Archive:
+    """The large Case, into which its bases are entered."""
+    problem = catalog.build(LARGE)
+    archive = Archive(judge=Judge(pricing=pricing_of(COST), capabilities=can), prover=prover_of(problem))
+    archive.enter(bases_of(problem))
+    return archive
+
+
+def explored(families: int, has_time: Callable[[], bool] = lambda: True) -> FullSize:
+    return FullSize(small=small(), full=full(CAN), families=families, has_time=has_time)
 
 
 def test_what_the_library_cannot_do_at_the_large_case_is_not_replayed() -> None:
-    at = explored(without("collective_permute"), families=1000)
+    at = explored(families=1000)
     assert any("collective_permute" in c.family for c in at.small.candidates)
     assert at.replay_promising()
     assert not any("collective_permute" in c.family for c in at.full.candidates)
@@ -81,14 +93,14 @@ def test_what_the_library_cannot_do_at_the_large_case_is_not_replayed() -> None:
 
 
 def test_so_many_families_are_replayed_and_more_only_while_they_may_be_the_cheapest() -> None:
-    few, all_ = explored(without("collective_permute"), 2), explored(without("collective_permute"), 1000)
+    few, all_ = explored(2), explored(1000)
     assert few.replay_promising() and all_.replay_promising()
     assert len(few.full.elites) < len(all_.full.elites)
     assert few.full.cheapest()[0].us == all_.full.cheapest()[0].us
 
 
 def test_what_a_step_makes_dear_or_impossible_at_the_small_case_is_not_tried_at_the_large_one() -> None:
-    at = explored(without("collective_permute"), families=4)
+    at = explored(families=4)
     assert at.replay_promising()
     winner = at.full.cheapest()[0]
     before, steps = len(at.full.candidates), list(structural_steps(winner.program, lossy=False))
@@ -104,14 +116,12 @@ def test_what_a_step_makes_dear_or_impossible_at_the_small_case_is_not_tried_at_
 
 
 def test_a_search_through_a_proxy_that_runs_out_of_time_says_so() -> None:
-    at = explored(without("collective_permute"), families=1000, has_time=lambda: False)
+    at = explored(families=1000, has_time=lambda: False)
     before = len(at.full.candidates)
     assert not at.replay_promising()
     assert not at.expand(at.full.cheapest()[0], structural_steps(at.full.cheapest()[0].program, lossy=False))
     assert len(at.full.candidates) == before
-    small: Case | None = catalog.proxy(LARGE)
-    assert small is not None
-    problem, at_small = catalog.build(LARGE), catalog.build(small)
+    problem, at_small = catalog.build(LARGE), small().prover.reference.problem
     late = seeker_of(problem, pricing_of(plain), clock=lambda: OFFLINE.seconds + 1)
     result = late.through_proxy(
         archive_of(at_small, pricing_of(plain)), bases_of(at_small), bases_of(problem)

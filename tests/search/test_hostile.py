@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration.searches import Search
 from overlayccl_core.evidence.searched import sketch_rows
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
 from overlayccl_core.search.candidate import Candidate, Origin
@@ -54,11 +53,10 @@ class Told:
         return self.said(standing) if callable(self.said) else self.said  # type: ignore[no-any-return]
 
 
-def run(said: Any, search: Search = OFFLINE) -> SearchResult:
-    """A search from developer alone, by rounds of `said` or by a proposer."""
-    proposer = said if hasattr(said, "propose") else Told(said)
-    seeker = seeker_of(PROBLEM, pricing_of(plain), search=search)
-    return replace(seeker, proposer=lambda _: proposer).directly(bases_of(PROBLEM, only_developer=True))
+def run(said: Any) -> SearchResult:
+    """A search from developer alone, by one round of `said`."""
+    seeker = seeker_of(PROBLEM, pricing_of(plain))
+    return replace(seeker, proposer=lambda _: Told(said)).directly(bases_of(PROBLEM, only_developer=True))
 
 
 def rewrite(at: Any = None, steps: Any = (MERGE,), **fields: Any) -> Any:
@@ -153,14 +151,3 @@ def test_a_proposer_that_raises_ends_its_search_with_one_message_and_what_was_se
     ending = ending_of(result, named, OFFLINE, None)
     assert f"(offline: {result.explored.failure})" in ending.message
     assert "\n" not in ending.message and ending.message.encode()
-
-
-def test_a_search_whose_rounds_are_used_up_asks_its_proposer_no_more() -> None:
-    class Endless(Told):
-        def propose(self, standing: Standing) -> Iterable[Any]:
-            self.asked += 1
-            return []
-
-    proposer = Endless(None)
-    result = run(proposer, OFFLINE.changed(rounds=3))
-    assert (result.explored.stop, result.explored.rounds, proposer.asked) == (SearchStop.ROUNDS, 3, 3)

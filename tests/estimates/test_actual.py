@@ -69,3 +69,11 @@ def test_a_tree_without_durations_is_refused_with_the_command(tree: Tree) -> Non
     shutil.rmtree(tree.path / "logs")
     with pytest.raises(ValueError, match=r"no job has left a duration in .*logs: run snakemake --profile"):
         cost_of_tree(tree)
+
+
+def test_a_second_round_without_a_duration_is_missed_and_so_is_the_trial_before_it(tree: Tree) -> None:
+    found = tree.path / "problems/tp_mlp/search/command-repair1/candidates.parquet"
+    found.parent.mkdir(parents=True)
+    found.touch()
+    searching = {job for job in cost_of_tree(tree).unknown if job.startswith(("search", "trial"))}
+    assert searching == {"search-tp_mlp-command-repair1", "trial-tp_mlp-command"}

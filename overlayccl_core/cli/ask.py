@@ -28,7 +28,7 @@ from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.style import style
 from overlayccl_core.stages.known_ways import Row, known_way_rows
-from overlayccl_core.stages.search import leads, place_of, standing
+from overlayccl_core.stages.search import leads, standing
 
 DEFAULT = "claude"
 
@@ -90,7 +90,7 @@ def _desk(
     catalog.plug_in(problem)
     facts = _facts(where)
     can, budget = facts.capabilities, facts.memory_budget_bytes
-    problems = {place_of(p): p for case in configured(where, problem) for p in catalog.directions(case)}
+    problems = {p.place: p for case in configured(where, problem) for p in catalog.directions(case)}
     ways = {place: list(known_way_rows(p, can, budget)) for place, p in problems.items()}
     asked = leads(ways, problems.values())
     if not asked:

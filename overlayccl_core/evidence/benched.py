@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
-from overlayccl_core.evidence.predictions import Place, Prediction, at, first_choice, places, predictions
+from overlayccl_core.evidence.predictions import Prediction, at, first_choice, places, predictions
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName
@@ -15,6 +15,7 @@ from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.program.problem import Place
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.candidate_columns import is_found
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.evidence.predictions import Place, place_of
+from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.measuring.arms import ArmName, at_case
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.problem import Place
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.rule_job import RuleJob

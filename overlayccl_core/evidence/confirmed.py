@@ -7,12 +7,13 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.evidence.benched import Benched, model_choice, regret
-from overlayccl_core.evidence.predictions import Place, Prediction
+from overlayccl_core.evidence.predictions import Prediction
 from overlayccl_core.evidence.standing import Headline, passes_of
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.problem import Place
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import Part, Use

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
-from overlayccl_core.evidence.predictions import Place, at, place_of
+from overlayccl_core.evidence.predictions import at, place_of
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms, judged, ran_by, trained_as_others
 from overlayccl_core.evidence.verdict_rows import row
 from overlayccl_core.gates.choice import Contender, choose
@@ -22,6 +22,7 @@ from overlayccl_core.measuring.arms import ArmName, arms_of, at_case, only_probl
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.problem import Place
 
 Row = dict[str, Any]
 TrainedIn = Mapping[str, Mapping[str, Sequence[str]]]  # Case -> direction -> models

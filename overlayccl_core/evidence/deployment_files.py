@@ -9,11 +9,11 @@ from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import CHOSEN, PLAIN, DeployedCase, Proven, Stamp, Way
 from overlayccl_core.evidence.choices import ProblemChoice, held
-from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.evidence.predictions import at
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.program.problem import Direction
+from overlayccl_core.program.problem import Direction, Place
 
 Row = Mapping[str, Any]
 

@@ -7,10 +7,9 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.program.payload import wire_bytes
+from overlayccl_core.program.problem import Place
 from overlayccl_core.program.program import Program
 
-Place = tuple[str, str]
-"""(case, direction)."""
 APART = 1.96 * 2**0.5 / 1.2816  # of normal errors: the 95% interval of a difference over half the 80% range
 PADDING = 1.01  # factor for zeros behind a buffer
 COLUMNS = ("case", "direction", "program", "predicted_us", "low_us", "high_us")

@@ -11,12 +11,13 @@ import polars as pl
 
 from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.evidence.choices import ProblemChoice, rows_of
-from overlayccl_core.evidence.predictions import Place, at, place_of
+from overlayccl_core.evidence.predictions import at, place_of
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
 from overlayccl_core.measuring.arms import ArmName, at_case, is_framework
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.problem import Place
 
 Step = tuple[str, int]  # a model and a count of microbatches
 

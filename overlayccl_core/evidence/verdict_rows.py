@@ -6,10 +6,11 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.evidence.predictions import Place, place_of
+from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.payload import wire_bytes
+from overlayccl_core.program.problem import Place
 from overlayccl_core.program.program import Program
 
 Row = dict[str, Any]

@@ -21,6 +21,10 @@ class Direction(StrEnum):
     BACKWARD = "backward"
 
 
+Place = tuple[str, str]
+"""(id of a Case, direction)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSpec:
     """One input or output as one rank sees it.
@@ -179,6 +183,11 @@ class Problem:
     def name(self) -> str:
         """`tp_mlp`, or `tp_mlp backward`."""
         return self.case.problem + (" backward" if self.direction is Direction.BACKWARD else "")
+
+    @property
+    def place(self) -> Place:
+        """Its Case and direction."""
+        return self.case.id, self.direction.value
 
     @property
     def ranks(self) -> int:

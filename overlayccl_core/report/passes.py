@@ -8,10 +8,11 @@ import polars as pl
 from overlayccl_core.measuring.measurements import Measurement
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.library import Role
+from overlayccl_core.program.problem import Place
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, only, spread, times
 from overlayccl_core.report.blocks import price as price_text
 from overlayccl_core.report.sentences import place_of
-from overlayccl_core.report.terms import Place, Priced, priced, timed
+from overlayccl_core.report.terms import Priced, priced, timed
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES

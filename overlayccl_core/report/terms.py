@@ -13,6 +13,7 @@ import polars as pl
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.library import Role
+from overlayccl_core.program.problem import Place
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -21,8 +22,6 @@ from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES, TERMS_US
 
 Row = Mapping[str, Any]
-Place = tuple[str, str]
-"""(case, direction)."""
 NAMES = {column: column.removesuffix("_us") for column in TERMS_US}
 
 

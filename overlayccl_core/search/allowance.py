@@ -13,10 +13,8 @@ from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.asking.record import Records, spent
 from overlayccl_core.configuration import prices
 from overlayccl_core.locks import ALONE, opened, taken
-from overlayccl_core.program.problem import Direction
 
 LOCK = ".asking.lock"  # in a tree: held while money is set aside
-CaseDirection = tuple[str, Direction]  # id of a Case, and direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ from typing import Any
 
 from overlayccl_core.asking.conversation import Answer, Message, NoAnswer, Request, Tool, User
 from overlayccl_core.asking.ledger import Ledger, LedgerEntry
-from overlayccl_core.program.problem import Problem
-from overlayccl_core.search.allowance import CaseDirection
+from overlayccl_core.program.problem import Place, Problem
 from overlayccl_core.search.answers import FORM_OF, sketch_of
 from overlayccl_core.search.briefing import Briefing
 from overlayccl_core.search.candidate import Candidate
@@ -36,7 +35,7 @@ class Desk:
     search: Any  # with the fields of `model_search.Search`
     ledger: Ledger
     facts: DeploymentFacts
-    leads: frozenset[CaseDirection]  # Cases and directions at which the model is asked
+    leads: frozenset[Place]  # Cases and directions at which the model is asked
     failed: tuple[FailedSketch, ...] | None = None
     ended: str = ""  # why asking ended
     _brought: list[Sketch] = field(default_factory=list)
@@ -47,7 +46,7 @@ class Desk:
         taken, self._taken = self.ledger.calls[self._taken :], len(self.ledger.calls)
         return taken
 
-    def asks(self, place: CaseDirection) -> bool:
+    def asks(self, place: Place) -> bool:
         """Return whether the model is asked there."""
         return place in self.leads
 

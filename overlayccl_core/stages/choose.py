@@ -15,9 +15,9 @@ import polars as pl
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.contest import ChoiceTables, Contest, TrainedIn
 from overlayccl_core.evidence.deployment_files import Printer, module_of, printer_of
-from overlayccl_core.evidence.predictions import Place
 from overlayccl_core.evidence.verdict_rows import before_choice
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.problem import Place
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS

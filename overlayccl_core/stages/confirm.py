@@ -24,7 +24,7 @@ from overlayccl_core.configuration.settings import ConfirmSection, Settings
 from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, held, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.faults import fault, fault_in_step
-from overlayccl_core.evidence.predictions import Place, place_of
+from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.trained import with_memory_of
@@ -34,6 +34,7 @@ from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.numerics import NumericsClass
+from overlayccl_core.program.problem import Place
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.rule_job import RuleJob

@@ -21,10 +21,11 @@ from overlayccl_core.evidence.benched import TimesOfProblem, floor_of
 from overlayccl_core.evidence.choices import ProblemChoice, choices_of, held
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, split_rows
 from overlayccl_core.evidence.deployment_files import Printer, file_of, printer_of
-from overlayccl_core.evidence.predictions import Place, at
+from overlayccl_core.evidence.predictions import at
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.measuring.arms import use_text
+from overlayccl_core.program.problem import Place
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import VERDICTS

@@ -15,11 +15,12 @@ import polars as pl
 
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
-from overlayccl_core.evidence.predictions import Place, Prediction, at, place_of, predictions
+from overlayccl_core.evidence.predictions import Prediction, at, place_of, predictions
 from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
+from overlayccl_core.program.problem import Place
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.fidelity import FIDELITY

@@ -23,17 +23,18 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence import searched as rows_
 from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.evidence.mended import failed_sketches
+from overlayccl_core.evidence.predictions import at
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.numerics import NumericsClass, tolerance
-from overlayccl_core.program.problem import Direction, Problem
+from overlayccl_core.program.problem import Direction, Place, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.search import proposer
-from overlayccl_core.search.allowance import Asking, CaseDirection
+from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Origin, Stage
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
@@ -112,14 +113,14 @@ def run(
         memory_budget_bytes=deployment.memory_budget_bytes,
     )
     cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
-    problems = {place_of(problem): problem for case in cases_ for problem in catalog.directions(case)}
-    known_ways_of = {place: _known_ways_of(problem, ways) for place, problem in problems.items()}
+    problems = {problem.place: problem for case in cases_ for problem in catalog.directions(case)}
+    known_ways_of = {place: list(at(ways, place).iter_rows(named=True)) for place in problems}
     desk = _desk(search, asking, facts, leads(known_ways_of, problems.values()), failed)
-    rows_of: dict[CaseDirection, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
+    rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
     if failed == ():
         progress("no sketch failed on the ranks, so nobody is asked again")
         row = rows_.end_row(without_search(Nothing.NONE_FAILED), search, facts.theta)
-        ends = [{"case": case, "direction": direction.value} | row for case, direction in problems]
+        ends = [{"case": case, "direction": direction} | row for case, direction in problems]
         return {"sketches": [], "candidates": [], "search_ends": ends, "calls": []}
     for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
         made: Any = proposer.plug_in(search.proposer).proposer
@@ -129,7 +130,7 @@ def run(
         )
         if desk is not None and desk.asks(place):
             _say_ended(rows_of[place], desk, progress)
-            head = {"case": place[0], "direction": place[1].value, "search": search.name}
+            head = {"case": place[0], "direction": place[1], "search": search.name}
             rows_of[place].append(("calls", [head | row for row in call_rows(desk.take_calls())]))
     tables: dict[str, list[Row]] = {"sketches": [], "candidates": [], "search_ends": [], "calls": []}
     for name, rows in chain.from_iterable(rows_of.values()):
@@ -148,29 +149,17 @@ def _say_ended(tables: list[tuple[str, list[Row]]], desk: Any, progress: Callabl
     desk.ended = ""
 
 
-def place_of(problem: Problem) -> CaseDirection:
-    return problem.case.id, problem.direction
-
-
-def _known_ways_of(problem: Problem, ways: pl.DataFrame) -> list[Row]:
-    case, direction = place_of(problem)
-    mine = ways.filter((pl.col("case") == case) & (pl.col("direction") == direction.value))
-    return list(mine.iter_rows(named=True))
-
-
-def leads(
-    known_ways_of: Mapping[CaseDirection, list[Row]], problems: Iterable[Problem]
-) -> frozenset[CaseDirection]:
+def leads(known_ways_of: Mapping[Place, list[Row]], problems: Iterable[Problem]) -> frozenset[Place]:
     """Return where to ask a language model: one Case for each direction with a library of its own.
 
     It is the Case at which a known strategy has the most collectives, as there is the most to compose; the first of
     several.
     """
-    most: dict[Direction, tuple[int, CaseDirection]] = {}
+    most: dict[Direction, tuple[int, Place]] = {}
     for problem in problems:
         if problem.direction is Direction.BACKWARD and problem.linear:
             continue  # has the transposes of the forward's finds
-        place = place_of(problem)
+        place = problem.place
         calls = max((r["collectives"] for r in known_ways_of[place] if rows_.begins(r)), default=0)
         if calls > most.get(problem.direction, (0, place))[0]:
             most[problem.direction] = calls, place
@@ -181,7 +170,7 @@ def _desk(
     search: Search,
     asking: Asking,
     facts: DeploymentFacts,
-    leads: frozenset[CaseDirection],
+    leads: frozenset[Place],
     failed: tuple[FailedSketch, ...] | None,
 ) -> Any:
     """Return the Desk of a search that asks; None for others."""

@@ -18,13 +18,14 @@ import polars as pl
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
-from overlayccl_core.evidence.predictions import Place, at, places, predictions
+from overlayccl_core.evidence.predictions import at, places, predictions
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.numerics import NumericsClass, loses
+from overlayccl_core.program.problem import Place
 from overlayccl_core.program.program import Program
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.known_ways import KNOWN_WAYS

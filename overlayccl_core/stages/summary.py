@@ -12,9 +12,10 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, TimesOfProblem, floor_of
 from overlayccl_core.evidence.confirmed import ratio_columns
-from overlayccl_core.evidence.predictions import Place, Prediction, at, places
+from overlayccl_core.evidence.predictions import Prediction, at, places
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.case import Case, problem_of
+from overlayccl_core.program.problem import Place
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.choice import CHOICE

@@ -18,13 +18,13 @@ import polars as pl
 from benchmarks import made_up
 from benchmarks.alone import alone
 from benchmarks.examples import NODES, PROBLEMS, RANKS, example
+from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.backends.torchxla.backend import emit
 from overlayccl_core.configuration import searches, settings, topology
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.case import Case
-from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import cases as cases_
 from overlayccl_core.stages import known_ways, price, search, shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -152,10 +152,10 @@ def staged(
     keep("price", begun, price.run(here, tables["known_ways"], theta, fidelity, progress=silent), PRICES)
     begun = time.process_time()
     inputs = (cases, tables["known_ways"], theta, fidelity, capabilities)
-    nobody = Asking(
+    nobody = Allowance(
         answers=Path("nowhere"), tree=Path("nowhere"), max_usd=0.0
     )  # the rules' own search asks nobody
-    rows = search.run(here, by, *inputs, asking=nobody, clock=time.monotonic, progress=silent)
+    rows = search.run(here, by, *inputs, allowance=nobody, clock=time.monotonic, progress=silent)
     keep("search", begun, rows, CANDIDATES)
     tables["search_ends"] = pl.DataFrame(rows["search_ends"], infer_schema_length=None)
     begun = time.process_time()

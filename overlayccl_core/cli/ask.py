@@ -11,6 +11,7 @@ from typing import Any
 from overlayccl_core import catalog
 from overlayccl_core.archiving.unpacked import refuse_unnamed
 from overlayccl_core.asking import money
+from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.asking.conversation import NoAnswer, Request
 from overlayccl_core.asking.record import FOLDER
 from overlayccl_core.cli.context import Context, context
@@ -23,7 +24,6 @@ from overlayccl_core.configuration.searches import load
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search import proposer
-from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.style import style
@@ -99,10 +99,10 @@ def _desk(
         )
     first = next(place for place in problems if place in asked)
     folder = where.results / "problems" / problem / "search" / search.name / FOLDER
-    asking = Asking(
+    allowance = Allowance(
         answers=folder, tree=where.results, max_usd=where.settings.asking.max_usd, root=where.root
     )
-    ledger = asking.ledger(plugin.language_model(search))
+    ledger = allowance.ledger(plugin.language_model(search))
     desk = Desk(search=search, ledger=ledger, facts=facts, leads=asked)
     return desk, problems[first], ways[first]
 

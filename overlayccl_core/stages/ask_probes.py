@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
@@ -18,7 +19,6 @@ from overlayccl_core.probes.probe import Probe, Role
 from overlayccl_core.probes.probe_timings import time_probes
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.search import proposer
-from overlayccl_core.search.allowance import Asking
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS
 from overlayccl_core.tables.rule_job import RuleJob
@@ -38,7 +38,7 @@ def main(job: RuleJob) -> None:
         Search.from_json(job.option("search")),
         job.read(CAPABILITIES),
         job.partial,
-        asking=Asking(answers=answers, tree=tree, max_usd=settings.asking.max_usd),
+        allowance=Allowance(answers=answers, tree=tree, max_usd=settings.asking.max_usd),
         progress=job.say,
         code=job.option("code"),
     )
@@ -53,7 +53,7 @@ def run(
     capabilities: pl.DataFrame,
     partial_dir: Path,
     *,
-    asking: Asking,
+    allowance: Allowance,
     progress: Callable[[str], None],
     code: str = "",
 ) -> dict[str, list[Row]]:
@@ -61,7 +61,7 @@ def run(
 
     Args:
         search: Names the proposer and its model.
-        asking: Place of the answers, and their allowed cost.
+        allowance: Place of the answers, and their allowed cost.
         code: Digest of the rule's code; launches of other code are not reused.
     """
     plugin = proposer.asks(search.proposer)
@@ -89,7 +89,7 @@ def run(
         ),
         budget=settings.probing,
         fit=settings.fit,
-        ledger=asking.ledger(plugin.language_model(who)),
+        ledger=allowance.ledger(plugin.language_model(who)),
         how={
             "model": who.model,
             "temperature": who.temperature,

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
+from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.costmodel.price import price
@@ -34,7 +35,6 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.rewrites.recipe import replay
 from overlayccl_core.search import proposer
-from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Origin, Stage
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
@@ -77,7 +77,7 @@ def main(job: RuleJob) -> None:
         job.read(THETA),
         job.read(FIDELITY),
         job.read(CAPABILITIES),
-        asking=Asking(answers=answers, tree=tree, max_usd=json.loads(job.option("max_usd"))),
+        allowance=Allowance(answers=answers, tree=tree, max_usd=json.loads(job.option("max_usd"))),
         clock=monotonic,
         progress=job.say,
         failed=failed_sketches(*map(job.read, (TRIALS, CANDIDATES, SKETCHES))) if job.has(TRIALS) else None,
@@ -94,7 +94,7 @@ def run(
     fidelity: pl.DataFrame,
     capabilities: pl.DataFrame,
     *,
-    asking: Asking,
+    allowance: Allowance,
     clock: Clock,
     progress: Callable[[str], None],
     failed: tuple[FailedSketch, ...] | None = None,
@@ -102,7 +102,7 @@ def run(
     """Return the rows of `sketches`, `candidates`, `search_ends` and `calls`.
 
     Args:
-        asking: Folder and allowed cost of a language model's answers, for a search that asks one.
+        allowance: Folder and allowed cost of a language model's answers, for a search that asks one.
         clock: Seconds from any start on.
         failed: Failed sketches for the second round; None: it is the first.
     """
@@ -115,7 +115,7 @@ def run(
     cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
     problems = {problem.place: problem for case in cases_ for problem in catalog.directions(case)}
     known_ways_of = {place: list(at(ways, place).iter_rows(named=True)) for place in problems}
-    desk = _desk(search, asking, facts, leads(known_ways_of, problems.values()), failed)
+    desk = _desk(search, allowance, facts, leads(known_ways_of, problems.values()), failed)
     rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
     if failed == ():
         progress("no sketch failed on the ranks, so nobody is asked again")
@@ -168,7 +168,7 @@ def leads(known_ways_of: Mapping[Place, list[Row]], problems: Iterable[Problem])
 
 def _desk(
     search: Search,
-    asking: Asking,
+    allowance: Allowance,
     facts: DeploymentFacts,
     leads: frozenset[Place],
     failed: tuple[FailedSketch, ...] | None,
@@ -177,7 +177,7 @@ def _desk(
     plugin = proposer.asks(search.proposer)
     if plugin is None:
         return None
-    return plugin.desk(search, asking.ledger(plugin.language_model(search)), facts, leads, failed)
+    return plugin.desk(search, allowance.ledger(plugin.language_model(search)), facts, leads, failed)
 
 
 def searched(

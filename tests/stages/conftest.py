@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 import yaml
 
+from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.configuration import searches
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence import benched, contest
 from overlayccl_core.program.case import Case
-from overlayccl_core.search.allowance import Asking
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposers import command
 from overlayccl_core.stages import deploy, finalists, known_ways, search, summary
@@ -93,7 +93,7 @@ def run_search(
         tables = search.run(
             *(tp_flow.deployment, searches.load("mine", tmp_path), *known_of(of_cases)),
             *(tp_flow.theta, tp_flow.judged, capabilities() if library is None else library),
-            asking=Asking(answers=tmp_path / "answers", tree=tmp_path, max_usd=1.0),
+            allowance=Allowance(answers=tmp_path / "answers", tree=tmp_path, max_usd=1.0),
             clock=lambda: 0.0,
             progress=quiet,
             failed=failed,

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 import yaml
 
+from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.configuration import searches, settings
-from overlayccl_core.search.allowance import Asking
 from overlayccl_core.stages import ask_probes, time_probes, weigh_probes
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.table import Table, write
@@ -68,7 +68,7 @@ class Flow:
                 can,
                 self.folder / ".partial",
             ),
-            asking=Asking(answers=self.folder / "answers", tree=self.folder, max_usd=1.0, root=ROOT),
+            allowance=Allowance(answers=self.folder / "answers", tree=self.folder, max_usd=1.0, root=ROOT),
             progress=quiet,
         )
         return {t.name: self.checked(t, rows[t.name]) for t in (ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS)}
@@ -136,7 +136,7 @@ def test_a_search_that_asks_nobody_is_refused(tmp_path: Path, without_ranks: Non
     with pytest.raises(ValueError, match="offline asks nobody"):
         ask_probes.run(
             *(here(4), CONFIGURED, offline, capabilities(), tmp_path),
-            asking=Asking(answers=tmp_path, tree=tmp_path, max_usd=None, root=ROOT),
+            allowance=Allowance(answers=tmp_path, tree=tmp_path, max_usd=None, root=ROOT),
             progress=quiet,
         )
 

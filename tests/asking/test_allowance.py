@@ -4,9 +4,9 @@ from pathlib import Path
 from threading import Barrier, Event, Thread
 
 from overlayccl_core.asking import money
+from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.asking.conversation import Answer, NoAnswer, Request, Usage
 from overlayccl_core.configuration import prices
-from overlayccl_core.search.allowance import Asking
 from tests.asking.requests import PRICES, request
 
 TWO = 2
@@ -35,7 +35,7 @@ def test_of_two_who_ask_at_once_only_as_many_are_let_in_as_the_ceiling_bears(
     model, together, refused, ceiling = Slow(), Barrier(TWO), [], 1.5 * most
 
     def asks(name: str) -> None:
-        ledger = Asking(answers=tmp_path / name / "answers", tree=tmp_path, max_usd=ceiling).ledger(model)
+        ledger = Allowance(answers=tmp_path / name / "answers", tree=tmp_path, max_usd=ceiling).ledger(model)
         together.wait()
         try:
             ledger.ask(request(name), purpose="sketch", style="enumerate")

@@ -1,4 +1,4 @@
-"""The storage and the cost limit of a search's answers, independent of the way of asking."""
+"""The storage and the cost limit of answers in a results tree."""
 
 import os
 import time
@@ -18,8 +18,8 @@ LOCK = ".asking.lock"  # in a tree: held while money is set aside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """The storage and the cost limit of a search's answers."""
+class Allowance:
+    """The folder of some answers, and the limit on the cost of all in their tree."""
 
     answers: Path  # their folder
     tree: Path  # the results tree; max_usd limits the total cost of its answers
@@ -27,7 +27,7 @@ class Asking:
     root: Path = Path()  # the repository, with the prices of models
 
     def ledger(self, model: LanguageModel) -> Ledger:
-        """Return the ledger of a desk."""
+        """Return the ledger of questions to a model."""
         return Ledger(
             model,
             Records(self.answers),

@@ -30,7 +30,7 @@ def without_asking(words: Sequence[str], folder: Path) -> list[str]:
     at = words.index(SEARCH) + 1
     fields = json.loads(words[at])
     if (plugin := asks(str(fields["proposer"]))) is not None:
-        if plugin.desk is not model_search.desk:
+        if plugin.Search.desk is not model_search.Search.desk:
             raise ValueError(f"{fields['proposer']} asks in a way of its own: what came of it is proven only")
         fields = _replayed(fields, words[words.index(ANSWERS) + 1], folder)
     words[at] = json.dumps(fields | {"seconds": NO_GUARD_S})

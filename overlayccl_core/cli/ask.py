@@ -28,7 +28,7 @@ from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.style import style
 from overlayccl_core.stages.known_ways import Row, known_way_rows
-from overlayccl_core.stages.search import leads, standing
+from overlayccl_core.stages.search import leads, seeker_of
 
 DEFAULT = "claude"
 
@@ -53,10 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"search {search.name} asks nobody ({search.proposer}): --search names one that does"
         )
     desk, problem, ways = _desk(where, arguments.problem, search, plugin)
-    begun = standing(problem, ways, search, desk.facts)
-    if begun is None:
+    seeker = seeker_of(problem, ways, search, desk.facts, lambda: 0.0)
+    if seeker is None:
         raise ValueError(f"{place_text(problem)}: no known strategy is right here, so nothing is searched")
-    talk, purpose, message = style(search.style).opening(desk, begun)
+    talk, purpose, message = style(search.style).opening(desk, seeker.begin())
     request = talk.request(purpose, message)
     print_text(f"What leaves this machine, first of {search.name} for {place_text(problem)}:\n")
     print_line(request.system)
@@ -103,8 +103,7 @@ def _desk(
         answers=folder, tree=where.results, max_usd=where.settings.asking.max_usd, root=where.root
     )
     ledger = allowance.ledger(plugin.language_model(search))
-    desk = Desk(search=search, ledger=ledger, facts=facts, leads=asked)
-    return desk, problems[first], ways[first]
+    return search.desk(ledger, facts, asked), problems[first], ways[first]
 
 
 def _facts(where: Context) -> DeploymentFacts:

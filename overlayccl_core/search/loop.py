@@ -1,20 +1,19 @@
 """One search of one Case and direction: explore, prove the promising Programs, choose the cheapest."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
 from overlayccl_core.configuration.searches import Search
+from overlayccl_core.program.case import Case
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.full_size import FullSize
-from overlayccl_core.search.judge import Judge, Prover
 from overlayccl_core.search.labels import DROP_BOUNDARY, EARLY_ISSUE, early_issues
 from overlayccl_core.search.proposal import Attempt
 from overlayccl_core.search.proposer import Clock, Proposer, ProposerFailed, Standing, proposals_of
@@ -58,36 +57,6 @@ class SearchResult:
     explored: Explored  # the proxy's search if there was one
 
 
-def explore(
-    archive: Archive, bases: Iterable[Base], proposer: Proposer, search: Search, clock: Clock, *, lossy: bool
-) -> Explored:
-    """Fill an archive from some Programs until no proposal is left, a guard cuts it, or the proposer fails.
-
-    Args:
-        clock: Seconds since the search began; without effect up to `search.seconds`.
-        lossy: Whether to look for Programs in fewer bits.
-    """
-    archive.enter(bases)
-    rounds = 0
-    try:
-        while rounds < search.rounds:
-            standing = Standing(archive=archive, search=search, clock=clock, rounds=rounds, lossy=lossy)
-            proposals = proposals_of(proposer, standing)
-            if proposals is None:
-                return Explored(stop=SearchStop.NO_NEW_ELITE, rounds=rounds)
-            rounds += 1
-            for proposal in proposals:
-                archive.take(proposal)
-                if len(archive.candidates) >= search.programs:
-                    return Explored(stop=SearchStop.PROGRAMS, rounds=rounds)
-                if clock() > search.seconds:
-                    return Explored(stop=SearchStop.SECONDS, rounds=rounds)
-            archive.try_elites_early()
-    except ProposerFailed as failure:
-        return Explored(stop=SearchStop.PROPOSER_FAILED, rounds=rounds, failure=str(failure))
-    return Explored(stop=SearchStop.ROUNDS, rounds=rounds)
-
-
 def try_all_labels(archive: Archive, winner: Candidate) -> None:
     """Try a Program under all other labels: any classes in flight together, and its base's boundaries."""
     written = [step for step in winner.recipe.steps if step[0] != EARLY_ISSUE]
@@ -103,102 +72,125 @@ def try_all_labels(archive: Archive, winner: Candidate) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeker:
-    """The tools of one search. clock: seconds since it began; it can only stop the search."""
+    """A search of one Case and direction, before it begins.
 
-    judge: Judge
-    prover: Prover
+    Attributes:
+        archive, bases: An empty archive of the Case, and the Programs to begin with.
+        proxy: The same at a smaller Case, searched in its place; None: the Case itself is searched.
+        clock: Seconds since the search began; without effect up to `search.seconds`.
+    """
+
     search: Search
-    proposer: Callable[[Any], Proposer]
+    archive: Archive
+    bases: Sequence[Base]
+    proxy: tuple[Archive, Sequence[Base]] | None = None
     clock: Clock
 
     @property
     def lossy(self) -> bool:
         """Whether Programs in fewer bits may win: on request, or because of the reference's own dtype."""
-        return self.search.lossy or is_lossy(self.prover.reference)
+        return self.search.lossy or is_lossy(self.archive.prover.reference)
 
-    def directly(self, bases: Iterable[Base]) -> SearchResult:
-        """Search at the Case itself."""
-        archive = Archive(judge=self.judge, prover=self.prover)
-        return self._concluded(archive, self._explored(archive, bases))
+    @property
+    def small(self) -> Case | None:
+        """The Case of the proxy."""
+        return self.proxy and self.proxy[0].prover.reference.problem.case
 
-    def through_proxy(
-        self, proxy: Archive, small_bases: Iterable[Base], bases: Iterable[Base]
-    ) -> SearchResult:
-        """Search at a smaller Case, replay the recipes of its promising elites, then turn the winner's knobs.
-
-        Args:
-            proxy: An empty archive of the smaller Case.
-        """
-        explored = self._explored(proxy, small_bases)
-        archive = Archive(judge=self.judge, prover=self.prover, attempts=proxy.attempts)
-        archive.enter(bases)
-        full = FullSize(
-            small=proxy,
-            full=archive,
-            families=self.search.families,
-            has_time=lambda: self.clock() <= self.search.seconds,
-            sketches=tuple(a.sketch for a in proxy.attempts if a.sketch is not None),
-        )
-        finished = full.replay_promising() and self._polish(full)
-        if not finished and not explored.failure:
+    def result(self, proposer: Proposer) -> SearchResult:
+        """Explore, prove the promising Programs, choose the cheapest."""
+        explored = self.explore(proposer)
+        if self.proxy is not None and not self._at_full_size(self.proxy[0]) and not explored.failure:
             explored = replace(explored, stop=SearchStop.SECONDS)
-        return self._concluded(archive, explored)
-
-    def _explored(self, archive: Archive, bases: Iterable[Base]) -> Explored:
-        proposer = self.proposer(self.search)
-        return explore(archive, bases, proposer, self.search, self.clock, lossy=self.lossy)
-
-    def _polish(self, at: FullSize) -> bool:
-        """Expand the winner until it stays the same; False if time ran out."""
-        expanded: set[Program] = set()
-        while (winner := self._winner(at.full)) and winner.program not in expanded:
-            expanded.add(winner.program)
-            if not at.expand(winner, structural_steps(winner.program, lossy=self.lossy)):
-                return False
-            at.full.try_elites_early(self.search.families)
-        return True
-
-    def _concluded(self, archive: Archive, explored: Explored) -> SearchResult:
-        if winner := self._winner(archive):
-            try_all_labels(archive, winner)
-        elites = self._elites(archive)
-        self._prove_some_others(archive, elites)
+        if winner := self._winner():
+            try_all_labels(self.archive, winner)
+        elites = self._elites()
+        self._prove_some_others(elites)
         return SearchResult(
-            candidates=archive.candidates,
+            candidates=self.archive.candidates,
             elites=elites,
-            best=self._winner(archive),
-            attempts=archive.attempts,
+            best=self._winner(),
+            attempts=self.archive.attempts,
             explored=explored,
         )
 
-    def _winner(self, archive: Archive) -> Candidate | None:
-        """Return the cheapest proven candidate."""
-        may_win = (c for c in archive.candidates if self.lossy or not c.lossy)
-        return next((c for c in sorted(may_win, key=lambda c: c.order) if self.prover.proven(c)), None)
+    def begin(self) -> Standing:
+        """Enter the Programs to begin with; return the state before any proposal."""
+        archive, bases = self.proxy or (self.archive, self.bases)
+        archive.enter(bases)
+        return Standing(archive=archive, search=self.search, clock=self.clock, rounds=0, lossy=self.lossy)
 
-    def _elites(self, archive: Archive) -> list[Candidate]:
+    def explore(self, proposer: Proposer) -> Explored:
+        """Try proposals, at the proxy if any, until none is left, a guard cuts it, or the proposer fails."""
+        standing = self.begin()
+        archive, search, rounds = standing.archive, self.search, 0
+        try:
+            while rounds < search.rounds:
+                proposals = proposals_of(proposer, replace(standing, rounds=rounds))
+                if proposals is None:
+                    return Explored(stop=SearchStop.NO_NEW_ELITE, rounds=rounds)
+                rounds += 1
+                for proposal in proposals:
+                    archive.take(proposal)
+                    if len(archive.candidates) >= search.programs:
+                        return Explored(stop=SearchStop.PROGRAMS, rounds=rounds)
+                    if self.clock() > search.seconds:
+                        return Explored(stop=SearchStop.SECONDS, rounds=rounds)
+                archive.try_elites_early()
+        except ProposerFailed as failure:
+            return Explored(stop=SearchStop.PROPOSER_FAILED, rounds=rounds, failure=str(failure))
+        return Explored(stop=SearchStop.ROUNDS, rounds=rounds)
+
+    def _at_full_size(self, small: Archive) -> bool:
+        """Replay the proxy's promising elites, then expand the winner until it stays; False if time ran out."""
+        self.archive.attempts = small.attempts
+        self.archive.enter(self.bases)
+        full = FullSize(
+            small=small,
+            full=self.archive,
+            families=self.search.families,
+            has_time=lambda: self.clock() <= self.search.seconds,
+            sketches=tuple(a.sketch for a in small.attempts if a.sketch is not None),
+        )
+        if not full.replay_promising():
+            return False
+        expanded: set[Program] = set()
+        while (winner := self._winner()) and winner.program not in expanded:
+            expanded.add(winner.program)
+            if not full.expand(winner, structural_steps(winner.program, lossy=self.lossy)):
+                return False
+            self.archive.try_elites_early(self.search.families)
+        return True
+
+    def _winner(self) -> Candidate | None:
+        """Return the cheapest proven candidate."""
+        may_win = (c for c in self.archive.candidates if self.lossy or not c.lossy)
+        return next(
+            (c for c in sorted(may_win, key=lambda c: c.order) if self.archive.prover.proven(c)), None
+        )
+
+    def _elites(self) -> list[Candidate]:
         """Return each family's cheapest Program not proven wrong; prove it in the `search.families` cheapest."""
         families: dict[str, list[Candidate]] = {}
-        for candidate in sorted(archive.candidates, key=lambda c: c.order):
+        for candidate in sorted(self.archive.candidates, key=lambda c: c.order):
             families.setdefault(candidate.family, []).append(candidate)
         elites, proven = [], 0
         for members in families.values():
             to_prove = proven < self.search.families and members[0].feasible
-            elite = next((c for c in members if not to_prove or self.prover.proven(c)), None)
+            elite = next((c for c in members if not to_prove or self.archive.prover.proven(c)), None)
             if elite is not None:
                 elites.append(elite)
                 proven += to_prove
         return elites
 
-    def _prove_some_others(self, archive: Archive, elites: Sequence[Candidate]) -> None:
+    def _prove_some_others(self, elites: Sequence[Candidate]) -> None:
         """Prove `search.random` more Programs, drawn at random, for honest measurements."""
-        known = {c.program.digest for c in elites if c.program.digest in self.prover.verdicts}
+        known = {c.program.digest for c in elites if c.program.digest in self.archive.prover.verdicts}
         others = sorted(
-            (c for c in archive.candidates if c.feasible and c.program.digest not in known),
+            (c for c in self.archive.candidates if c.feasible and c.program.digest not in known),
             key=lambda c: c.program.digest,
         )
         wanted = self.search.random
         for index in np.random.default_rng(self.search.seed).permutation(len(others)):
             if wanted == 0:
                 return
-            wanted -= self.prover.proven(others[index])
+            wanted -= self.archive.prover.proven(others[index])

@@ -1,22 +1,23 @@
-"""A search with a language model: its fields, and the proposer of its style.
+"""The fields of a search with a language model.
 
 The model is asked at one Case of a Problem, the one with the most calls to compose. Other Cases try its sketches
 as they are, a linear backward their transposes. Then the rules polish all of them, if the search says so.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from overlayccl_core import loader
-from overlayccl_core.asking.conversation import NoAnswer
+from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.program.problem import Place
 from overlayccl_core.search.desk import Desk
-from overlayccl_core.search.proposal import Proposal
-from overlayccl_core.search.proposer import Standing
+from overlayccl_core.search.judge import DeploymentFacts
+from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposers import offline
-from overlayccl_core.search.style import FOLDER, Purpose, style
+from overlayccl_core.search.style import FOLDER, Purpose
 
 
 def _known(name: str) -> str:
@@ -86,35 +87,12 @@ class Search(offline.Search):
         own = self.phases.get(purpose, How()).model_dump(exclude_none=True)
         return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens} | own
 
-
-class ModelProposer:
-    """The proposer of one Case and direction. asks: whether the model is asked here."""
-
-    def __init__(self, search: Search, *, desk: Desk, asks: bool) -> None:
-        self._search = search
-        self._desk = desk
-        self._asks = asks
-        self._rules = offline.Offline(search)
-        self._round = 0
-
-    def propose(self, standing: Standing) -> Iterator[Proposal] | None:
-        """Return the model's sketches, from here or elsewhere, in the first round; then rule steps at them."""
-        self._round += 1
-        if self._round == 1:
-            return self._sketches(standing)
-        return self._rules.propose(standing) if self._search.polish else None
-
-    def _sketches(self, standing: Standing) -> Iterator[Proposal]:
-        if not self._asks:
-            yield from self._desk.brought(standing.problem)
-            return
-        try:
-            if self._desk.failed is None:
-                yield from style(self._search.style).propose(self._desk, standing)
-            else:
-                yield from self._desk.mended(standing)
-        except NoAnswer as error:
-            self._desk.ended = str(error)
-
-
-desk = Desk  # of such a search
+    def desk(
+        self,
+        ledger: Ledger,
+        facts: DeploymentFacts,
+        leads: frozenset[Place],
+        failed: tuple[FailedSketch, ...] | None = None,
+    ) -> Desk:
+        """Return the desk of a search of a Problem, with the fields of `Desk`."""
+        return Desk(self, ledger, facts, leads, failed)

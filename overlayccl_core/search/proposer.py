@@ -138,14 +138,11 @@ class LanguageModelPlugIn(Protocol):
 
     Attributes:
         check: Raises ValueError, with the fix, before anything starts, if no model could answer.
-        desk, proposer: Those of `model_search.py`.
     """
 
-    Search: type[Search]  # derived from `model_search.Search`
+    Search: Any  # the class of its searches, derived from `model_search.Search`
     language_model: Callable[[Any], LanguageModel]  # returns the model of such a search; asks nothing yet
     check: Callable[[Any], None]
-    desk: Callable[..., Any]
-    proposer: Callable[..., Proposer]
 
 
 def plug_in(name: str) -> ProposerPlugIn:

@@ -6,7 +6,8 @@ cuts it; then it says so.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -38,11 +39,10 @@ from overlayccl_core.search import proposer
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Origin, Stage
 from overlayccl_core.search.ending import Ending, Nothing, ending_of, without_search
-from overlayccl_core.search.family import is_lossy
 from overlayccl_core.search.judge import DeploymentFacts, Judge, Prover
-from overlayccl_core.search.loop import SearchResult, Seeker
+from overlayccl_core.search.loop import Seeker
 from overlayccl_core.search.proposal import FailedSketch
-from overlayccl_core.search.proposer import Clock, Proposer, Standing
+from overlayccl_core.search.proposer import Clock, Proposer
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -59,8 +59,6 @@ from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.trials import TRIALS
 
 Row = dict[str, Any]
-Propose = Callable[[Any], Proposer]
-"""Makes a proposer of a Case and direction, given the search."""
 
 
 def main(job: RuleJob) -> None:
@@ -115,7 +113,11 @@ def run(
     cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
     problems = {problem.place: problem for case in cases_ for problem in catalog.directions(case)}
     known_ways_of = {place: list(at(ways, place).iter_rows(named=True)) for place in problems}
-    desk = _desk(search, allowance, facts, leads(known_ways_of, problems.values()), failed)
+    desk: Any = None
+    if (plugin := proposer.asks(search.proposer)) is not None:
+        asking: Any = search
+        ledger = allowance.ledger(plugin.language_model(search))
+        desk = asking.desk(ledger, facts, leads(known_ways_of, problems.values()), failed)
     rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
     if failed == ():
         progress("no sketch failed on the ranks, so nobody is asked again")
@@ -123,11 +125,8 @@ def run(
         ends = [{"case": case, "direction": direction} | row for case, direction in problems]
         return {"sketches": [], "candidates": [], "search_ends": ends, "calls": []}
     for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
-        made: Any = proposer.plug_in(search.proposer).proposer
-        propose = made if desk is None else partial(made, desk=desk, asks=desk.asks(place))
-        rows_of[place] += searched(
-            *(problems[place], known_ways_of[place], search, facts, clock, progress), propose=propose
-        )
+        by = desk and desk.proposer(place)
+        rows_of[place] += searched(problems[place], known_ways_of[place], search, facts, clock, progress, by)
         if desk is not None and desk.asks(place):
             _say_ended(rows_of[place], desk, progress)
             head = {"case": place[0], "direction": place[1], "search": search.name}
@@ -166,20 +165,6 @@ def leads(known_ways_of: Mapping[Place, list[Row]], problems: Iterable[Problem])
     return frozenset(place for _, place in most.values())
 
 
-def _desk(
-    search: Search,
-    allowance: Allowance,
-    facts: DeploymentFacts,
-    leads: frozenset[Place],
-    failed: tuple[FailedSketch, ...] | None,
-) -> Any:
-    """Return the Desk of a search that asks; None for others."""
-    plugin = proposer.asks(search.proposer)
-    if plugin is None:
-        return None
-    return plugin.desk(search, allowance.ledger(plugin.language_model(search)), facts, leads, failed)
-
-
 def searched(
     problem: Problem,
     ways: list[Row],
@@ -187,12 +172,12 @@ def searched(
     facts: DeploymentFacts,
     clock: Clock,
     progress: Callable[[str], None],
-    propose: Propose | None = None,
+    by: Proposer | None = None,
 ) -> Iterator[tuple[str, list[Row]]]:
     """Yield (table, rows) of one Case and direction: the search's end and, if it began, its attempts and finds.
 
-    It does not begin if nothing is exchanged, or without a known way to start from. propose: makes its proposer;
-    None: the search names it.
+    It does not begin if nothing is exchanged, or without a known way to start from. by: its proposer; None: a new
+    one of that which the search names.
     """
     head = {"case": problem.case.id, "direction": problem.direction.value}
 
@@ -203,93 +188,65 @@ def searched(
     if not simplify(catalog.reference_program(problem)).collectives:
         yield end(without_search(Nothing.NO_EXCHANGE))
         return
-    begun = _Begun.of(problem, ways, search, facts)
-    if begun is None:
+    seeker = seeker_of(problem, ways, search, facts, clock)
+    if seeker is None:
         yield end(without_search(Nothing.NO_BASE))
         return
-    result = begun.result(propose or proposer.plug_in(search.proposer).proposer, clock)
+    result = seeker.result(by or proposer.plug_in(search.proposer).proposer(search))
     named = rows_.names(result.candidates, ways)
-    yield end(ending_of(result, named, search, begun.small))
+    yield end(ending_of(result, named, search, seeker.small))
     sketches = rows_.sketch_rows(result.attempts, result.candidates)
     yield "sketches", [head | {"search": search.name} | row for row in sketches]
-    candidates = rows_.candidate_rows(result, named, begun.prover.verdicts, search, facts.theta)
+    candidates = rows_.candidate_rows(result, named, seeker.archive.prover.verdicts, search, facts.theta)
     yield "candidates", [head | row for row in candidates]
 
 
-def standing(problem: Problem, ways: list[Row], search: Search, facts: DeploymentFacts) -> Standing | None:
-    """Return the state of a search before any proposal; None without a known way to start from."""
-    begun = _Begun.of(problem, ways, search, facts)
-    if begun is None:
+def seeker_of(
+    problem: Problem, ways: list[Row], search: Search, facts: DeploymentFacts, clock: Clock
+) -> Seeker | None:
+    """Return the search from the known ways that are right, or would be where they can run; None without any."""
+    started = clock()
+    first = [row for row in ways if rows_.begins(row, search.begin)]
+    if not first:
         return None
-    archive, bases = (begun.archive(), begun.bases) if begun.small is None else begun.proxy()
-    archive.enter(bases)
-    lossy = search.lossy or is_lossy(begun.prover.reference)
-    return Standing(archive=archive, search=search, clock=lambda: 0.0, rounds=0, lossy=lossy)
+    bases = [rows_.base_of(row) for row in first]
+    judge = Judge(
+        pricing=partial(price, theta=facts.theta),
+        capabilities=facts.capabilities,
+        memory_budget_bytes=facts.memory_budget_bytes,
+    )
+    archive = Archive(judge=judge, prover=_prover(bases, catalog.reference_program(problem)))
+    for base, row in zip(bases, first, strict=True):
+        if verdict := rows_.verdict_of(row):
+            archive.prover.know(base.program, verdict)
+    developer = next((b for b in bases if b.origin is Origin.DEVELOPER), bases[0])
+    large = is_large(problem.case, len(developer.program.nodes), search.proxy)
+    small = catalog.proxy(problem.case) if large else None
+    return Seeker(
+        search=search,
+        archive=archive,
+        bases=bases,
+        proxy=None if small is None else _proxy(problem, small, bases, facts),
+        clock=lambda: clock() - started,
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    """A search before it begins. small: the Case searched in the Problem's place; None: its own."""
-
-    problem: Problem
-    bases: list[Base]
-    prover: Prover
-    search: Search
-    facts: DeploymentFacts
-    small: Case | None
-
-    @classmethod
-    def of(cls, problem: Problem, ways: list[Row], search: Search, facts: DeploymentFacts) -> "_Begun | None":
-        """Begin with the known ways that are right, or would be where they can run; None without any."""
-        first = [row for row in ways if rows_.begins(row, search.begin)]
-        if not first:
-            return None
-        bases = [rows_.base_of(row) for row in first]
-        prover = _prover(bases, catalog.reference_program(problem))
-        for base, row in zip(bases, first, strict=True):
-            if verdict := rows_.verdict_of(row):
-                prover.know(base.program, verdict)
-        small = _small_case(problem.case, bases, search)
-        return cls(problem=problem, bases=bases, prover=prover, search=search, facts=facts, small=small)
-
-    def archive(self) -> Archive:
-        """Return an empty archive of the Problem itself."""
-        judge = Judge(
-            pricing=partial(price, theta=self.facts.theta),
-            capabilities=self.facts.capabilities,
-            memory_budget_bytes=self.facts.memory_budget_bytes,
-        )
-        return Archive(judge=judge, prover=self.prover)
-
-    def proxy(self) -> tuple[Archive, list[Base]]:
-        """Return an empty archive of the small Case, and its bases."""
-        assert self.small is not None
-        case, facts = self.problem.case, self.facts
-        at_small = catalog.in_direction(self.small, self.problem.direction)
-        bases = list(_replayed(self.bases, at_small))
-        can = facts.capabilities and capabilities_as(self.small, case, facts.capabilities)
-        archive = Archive(
-            judge=Judge(pricing=pricing_as(self.small, case, facts.theta), capabilities=can),
-            prover=_prover(bases, catalog.reference_program(at_small)),
-            stage=Stage.PROXY,
-        )
-        return archive, bases
-
-    def result(self, propose: Propose, clock: Clock) -> SearchResult:
-        """Return the result of the search: at the Case itself, or at a small one in its place."""
-        started = clock()
-        seeker = Seeker(
-            judge=self.archive().judge,
-            prover=self.prover,
-            search=self.search,
-            proposer=propose,
-            clock=lambda: clock() - started,
-        )
-        return (
-            seeker.directly(self.bases)
-            if self.small is None
-            else seeker.through_proxy(*self.proxy(), self.bases)
-        )
+def _proxy(
+    problem: Problem, small: Case, bases: Iterable[Base], facts: DeploymentFacts
+) -> tuple[Archive, list[Base]]:
+    """Return an empty archive of the small Case, and the same strategies, without those not applicable there."""
+    at_small = catalog.in_direction(small, problem.direction)
+    replayed = []
+    for base in bases:
+        with suppress(NotApplicable, Rejected):
+            replayed.append(replace(base, program=replay(base.recipe, at_small)))
+    can = facts.capabilities and capabilities_as(small, problem.case, facts.capabilities)
+    archive = Archive(
+        judge=Judge(pricing=pricing_as(small, problem.case, facts.theta), capabilities=can),
+        prover=_prover(replayed, catalog.reference_program(at_small)),
+        stage=Stage.PROXY,
+    )
+    return archive, replayed
 
 
 def _prover(bases: Iterable[Base], reference: Program) -> Prover:
@@ -298,19 +255,3 @@ def _prover(bases: Iterable[Base], reference: Program) -> Prover:
     if developer is None:
         return Prover(reference=reference, lossy_bound=tolerance(NumericsClass.LOSSY))
     return Prover(reference=reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
-
-
-def _small_case(case: Case, bases: list[Base], search: Search) -> Case | None:
-    """Return the Case to search in a large one's place."""
-    first = next((b for b in bases if b.origin is Origin.DEVELOPER), bases[0])
-    return catalog.proxy(case) if is_large(case, len(first.program.nodes), search.proxy) else None
-
-
-def _replayed(bases: Iterable[Base], small: Problem) -> Iterator[Base]:
-    """Yield the same strategies at the small Case, without those not applicable there."""
-    for base in bases:
-        try:
-            program = replay(base.recipe, small)
-        except (NotApplicable, Rejected):
-            continue
-        yield Base(program=program, recipe=base.recipe, origin=base.origin)

@@ -1,9 +1,10 @@
 """Synthetic cost models, and searches on them."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Origin
 from overlayccl_core.search.judge import Judge, Pricing, Prover
 from overlayccl_core.search.loop import SearchResult, Seeker
-from overlayccl_core.search.proposers import offline
+from overlayccl_core.search.proposer import Proposer
+from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.stages.known_ways import known_ways_of
 
 OFFLINE = searches.load("offline", Path(__file__).parents[2] / "config/searches")
@@ -112,30 +114,33 @@ def prover_of(problem: Problem) -> Prover:
     return Prover(reference=reference, lossy_bound=lossy_bound_of(reference, reference))
 
 
-def archive_of(problem: Problem, pricing: Pricing, **fields: object) -> Archive:
-    """An empty archive; fields: others of it."""
-    return Archive(judge=Judge(pricing=pricing), prover=prover_of(problem), **fields)  # type: ignore[arg-type]
+def archive_of(problem: Problem, pricing: Pricing, **fields: Any) -> Archive:
+    """An empty archive; fields: others of it, and capabilities, memory_budget_bytes of its judge."""
+    judge = {name: fields.pop(name) for name in ("capabilities", "memory_budget_bytes") if name in fields}
+    return Archive(judge=Judge(pricing=pricing, **judge), prover=prover_of(problem), **fields)
 
 
 def seeker_of(
     problem: Problem,
     pricing: Pricing,
     *,
+    bases: Sequence[Base] | None = None,
     search: Search = OFFLINE,
+    proxy: tuple[Archive, Sequence[Base]] | None = None,
     clock: Callable[[], float] = lambda: 0.0,
-    **judge: object,
+    **judge: Any,
 ) -> Seeker:
-    """A search of a Problem; `judge`: capabilities, memory_budget_bytes."""
+    """A search of a Problem, from developer alone unless told otherwise."""
     return Seeker(
-        judge=replace(Judge(pricing=pricing), **judge),  # type: ignore[arg-type]
-        prover=prover_of(problem),
         search=search,
-        proposer=offline.proposer,
+        archive=archive_of(problem, pricing, **judge),
+        bases=bases_of(problem, only_developer=True) if bases is None else bases,
+        proxy=proxy,
         clock=clock,
     )
 
 
-def found_at(problem: Problem, cost: Cost, *, only_developer: bool = True, **options: object) -> SearchResult:
-    """What a search finds, from developer alone unless told otherwise."""
-    bases = bases_of(problem, only_developer=only_developer)
-    return seeker_of(problem, pricing_of(cost), **options).directly(bases)  # type: ignore[arg-type]
+def found_at(problem: Problem, cost: Cost, by: Proposer | None = None, **options: Any) -> SearchResult:
+    """What a search finds, by the rules unless told otherwise; options: of `seeker_of`."""
+    seeker = seeker_of(problem, pricing_of(cost), **options)
+    return seeker.result(by or Offline(seeker.search))

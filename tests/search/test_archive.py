@@ -12,20 +12,20 @@ from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
 from overlayccl_core.search.candidate import Origin
-from overlayccl_core.search.loop import SearchStop, explore
+from overlayccl_core.search.loop import SearchStop
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.search.proposers.offline import Offline
 from tests.capabilities import library_of
 from tests.known_cases import case
 from tests.search.costs import (
     OFFLINE,
-    archive_of,
     at_random,
     bases_of,
     favouring,
     found_at,
     plain,
     pricing_of,
+    seeker_of,
     us_of,
 )
 
@@ -81,9 +81,9 @@ def test_it_is_no_worse_than_a_wide_breadth_first_closure() -> None:
     everything = list(closure(problem))
     assert len(everything) >= WIDE
     for seed in range(3):
-        archive = archive_of(problem, pricing_of(at_random(seed)))
-        explore(archive, bases_of(problem)[:1], Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
-        best = min(us_of(features(c.program), at_random(seed)) for c in archive.candidates)
+        seeker = seeker_of(problem, pricing_of(at_random(seed)))
+        seeker.explore(Offline(OFFLINE))
+        best = min(us_of(features(c.program), at_random(seed)) for c in seeker.archive.candidates)
         assert best <= min(us_of(counted, at_random(seed)) for counted in everything) * (1 + 1e-9), seed
 
 
@@ -97,10 +97,11 @@ def test_it_ends_by_itself_and_is_the_same_every_time(name: str) -> None:
 
 
 def test_what_is_known_by_its_value_is_counted_as_a_duplicate_and_priced_once() -> None:
-    result = found_at(catalog.build(case("uniform_a2a")), plain, only_developer=False)
+    problem = catalog.build(case("uniform_a2a"))
+    result = found_at(problem, plain, bases=bases_of(problem))
     rules = [c for c in result.candidates if c.origin is Origin.RULE]
     assert len({c.program.value_digest for c in rules}) == len(rules)
-    native = catalog.reference_program(catalog.build(case("uniform_a2a"))).value_digest
+    native = catalog.reference_program(problem).value_digest
     met = [s.outcome for s in result.attempts if s.value_digest == native]
     assert met.count(ProposalOutcome.PROGRAM) == 1
     assert ProposalOutcome.DUPLICATE in met
@@ -125,7 +126,7 @@ def test_strategies_in_fewer_bits_are_listed_and_never_the_best() -> None:
     def half(column: object) -> float:
         return 0.0 if "cast" in str(column) or "narrow" in str(column) else plain(column)  # type: ignore[arg-type]
 
-    result = found_at(tp_mlp(), half, only_developer=False)
+    result = found_at(tp_mlp(), half, bases=bases_of(tp_mlp()))
     assert any(c.lossy for c in result.elites)
     assert result.best is not None and not result.best.lossy
 

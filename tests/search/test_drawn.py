@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import EVALUATED, ProposalOutcome
 from overlayccl_core.search.proposer import plug_in
 from tests.known_cases import case
-from tests.search.costs import at_random, bases_of, found_at, pricing_of, seeker_of
+from tests.search.costs import at_random, found_at
 
 FOLDER = Path(__file__).parents[2] / "config/searches"
 NAMES = ("random", "evolutionary", "tpe")
@@ -35,9 +34,7 @@ def search_of(name: str, **changes: Any) -> Search:
 
 def found(search: Search, problem: Problem = TENSORS, **judge: object) -> SearchResult:
     """What a search from developer alone comes to."""
-    seeker = seeker_of(problem, pricing_of(COST), search=search, **judge)
-    proposer = plug_in(search.proposer).proposer
-    return replace(seeker, proposer=proposer).directly(bases_of(problem, only_developer=True))
+    return found_at(problem, COST, plug_in(search.proposer).proposer(search), search=search, **judge)
 
 
 @cache

@@ -15,7 +15,7 @@ from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Stage
 from overlayccl_core.search.full_size import DEARER, FullSize
 from overlayccl_core.search.judge import Judge
-from overlayccl_core.search.loop import SearchStop, explore
+from overlayccl_core.search.loop import SearchStop, Seeker
 from overlayccl_core.search.proposal import ProposalOutcome, Sketch
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, pricing_as
@@ -27,10 +27,10 @@ from tests.search.costs import (
     archive_of,
     bases_of,
     favouring,
+    found_at,
     plain,
     pricing_of,
     prover_of,
-    seeker_of,
     theta_of,
 )
 
@@ -67,8 +67,8 @@ def small() -> Archive:
         prover=prover_of(at_small),
         stage=Stage.PROXY,
     )
-    ended = explore(proxy, bases_of(at_small), Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
-    assert ended.stop is SearchStop.NO_NEW_ELITE
+    seeker = Seeker(search=OFFLINE, archive=proxy, bases=bases_of(at_small), clock=lambda: 0.0)
+    assert seeker.explore(Offline(OFFLINE)).stop is SearchStop.NO_NEW_ELITE
     return proxy
 
 
@@ -122,10 +122,8 @@ def test_a_search_through_a_proxy_that_runs_out_of_time_says_so() -> None:
     assert not at.expand(at.full.cheapest()[0], structural_steps(at.full.cheapest()[0].program, lossy=False))
     assert len(at.full.candidates) == before
     problem, at_small = catalog.build(LARGE), small().prover.reference.problem
-    late = seeker_of(problem, pricing_of(plain), clock=lambda: OFFLINE.seconds + 1)
-    result = late.through_proxy(
-        archive_of(at_small, pricing_of(plain)), bases_of(at_small), bases_of(problem)
-    )
+    proxy = archive_of(at_small, pricing_of(plain)), bases_of(at_small)
+    result = found_at(problem, plain, proxy=proxy, clock=lambda: OFFLINE.seconds + 1)
     assert result.explored.stop is SearchStop.SECONDS
 
 

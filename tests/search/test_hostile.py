@@ -19,7 +19,7 @@ from overlayccl_core.search.proposer import Standing
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
 from tests.known_cases import case
-from tests.search.costs import OFFLINE, archive_of, bases_of, plain, pricing_of, seeker_of
+from tests.search.costs import OFFLINE, archive_of, bases_of, found_at, plain, pricing_of
 from tests.search.test_proposer import MERGE, PROBLEM, SOURCE
 
 pytestmark = pytest.mark.usefixtures("forked")
@@ -55,8 +55,7 @@ class Told:
 
 def run(said: Any) -> SearchResult:
     """A search from developer alone, by one round of `said`."""
-    seeker = seeker_of(PROBLEM, pricing_of(plain))
-    return replace(seeker, proposer=lambda _: Told(said)).directly(bases_of(PROBLEM, only_developer=True))
+    return found_at(PROBLEM, plain, Told(said))
 
 
 def rewrite(at: Any = None, steps: Any = (MERGE,), **fields: Any) -> Any:

@@ -7,6 +7,7 @@ from overlayccl_core.program.schedule import schedule
 from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Base
 from overlayccl_core.search.candidate import Origin
+from overlayccl_core.search.proposers.offline import Offline
 from tests.known_cases import case
 from tests.search.costs import OFFLINE, bases_of, plain, pricing_of, seeker_of
 
@@ -23,10 +24,10 @@ def wrong() -> Base:
 
 def test_a_wrong_program_is_no_elite_and_its_family_keeps_the_next() -> None:
     free_scales = pricing_of(lambda column: 0.0 if "scale" in column.name else plain(column))
-    seeker = seeker_of(TINY, free_scales)
-    result = seeker.directly([wrong(), *bases_of(TINY)[:1]])
+    seeker = seeker_of(TINY, free_scales, bases=[wrong(), *bases_of(TINY)[:1]])
+    result = seeker.result(Offline(OFFLINE))
     digest = wrong().program.digest
-    assert not seeker.prover.verdicts[digest].passed
+    assert not seeker.archive.prover.verdicts[digest].passed
     assert digest not in {c.program.digest for c in result.elites}
     assert "all_reduce:world4:1" in {c.family for c in result.elites}
     assert result.best is not None and result.best in result.elites
@@ -35,8 +36,8 @@ def test_a_wrong_program_is_no_elite_and_its_family_keeps_the_next() -> None:
 def test_every_elite_that_can_run_is_proven_and_so_are_some_others_at_random() -> None:
     def proven_of(seed: int) -> set[str]:
         seeker = seeker_of(TINY, pricing_of(plain), search=OFFLINE.changed(seed=seed))
-        result = seeker.directly(bases_of(TINY)[:1])
-        proven = {d for d, verdict in seeker.prover.verdicts.items() if verdict.passed}
+        result = seeker.result(Offline(seeker.search))
+        proven = {d for d, verdict in seeker.archive.prover.verdicts.items() if verdict.passed}
         elites = {c.program.digest for c in result.elites if c.feasible}
         assert elites <= proven
         assert len(proven - elites) >= OFFLINE.random >= 4
@@ -48,8 +49,8 @@ def test_every_elite_that_can_run_is_proven_and_so_are_some_others_at_random() -
 def test_a_program_is_proven_of_so_many_of_the_cheapest_families() -> None:
     def proven_of(families: int) -> tuple[list[str], int]:
         seeker = seeker_of(TINY, pricing_of(plain), search=OFFLINE.changed(families=families, random=0))
-        elites = seeker.directly(bases_of(TINY)[:1]).elites
-        return [c.family for c in elites if c.program.digest in seeker.prover.verdicts], len(elites)
+        elites = seeker.result(Offline(seeker.search)).elites
+        return [c.family for c in elites if c.program.digest in seeker.archive.prover.verdicts], len(elites)
 
     all_, count = proven_of(1000)
     assert len(all_) > 3
@@ -58,12 +59,12 @@ def test_a_program_is_proven_of_so_many_of_the_cheapest_families() -> None:
 
 
 def test_labels_need_no_proof_of_their_own() -> None:
-    seeker = seeker_of(TINY, pricing_of(plain))
-    result = seeker.directly(bases_of(TINY))
+    seeker = seeker_of(TINY, pricing_of(plain), bases=bases_of(TINY))
+    result = seeker.result(Offline(OFFLINE))
     by_recipe = {c.recipe: c for c in result.candidates}
     single = by_recipe[Recipe(base="single_graph")]
-    assert seeker.prover.proven(single)
+    assert seeker.archive.prover.proven(single)
     assert (
-        seeker.prover.verdicts[single.program.digest]
-        is seeker.prover.verdicts[by_recipe[Recipe(base="developer")].program.digest]
+        seeker.archive.prover.verdicts[single.program.digest]
+        is seeker.archive.prover.verdicts[by_recipe[Recipe(base="developer")].program.digest]
     )

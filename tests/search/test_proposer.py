@@ -16,7 +16,7 @@ from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import Proposal, ProposalOutcome, Rewrite, Sketch
 from overlayccl_core.search.proposer import Budget, Proposer, Standing, plug_in
 from tests.known_cases import case
-from tests.search.costs import OFFLINE, archive_of, bases_of, plain, pricing_of, seeker_of
+from tests.search.costs import OFFLINE, archive_of, bases_of, found_at, plain, pricing_of
 
 pytestmark = pytest.mark.usefixtures("forked")
 PROBLEM = catalog.build(case("grad_ar"))
@@ -155,8 +155,7 @@ class Script:
 
 def run(script: Proposer, search: Search = OFFLINE) -> SearchResult:
     """A search from developer alone, a second old."""
-    seeker = seeker_of(PROBLEM, pricing_of(plain), search=search, clock=lambda: 1.0)
-    return replace(seeker, proposer=lambda _: script).directly(bases_of(PROBLEM, only_developer=True))
+    return found_at(PROBLEM, plain, script, search=search, clock=lambda: 1.0)
 
 
 def test_a_proposer_hears_what_became_of_a_proposal_before_it_makes_the_next() -> None:

@@ -11,7 +11,7 @@ from overlayccl_core.costmodel.features import features
 from overlayccl_core.deployments.capabilities import Capabilities, Pattern, permute_shapes
 from overlayccl_core.program.case import Case
 from overlayccl_core.search.candidate import Stage
-from overlayccl_core.search.loop import SearchStop, explore
+from overlayccl_core.search.loop import SearchStop
 from overlayccl_core.search.proposers.offline import Offline
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as, with_sizes
 from tests.capabilities import call, tried, tried_permute
@@ -21,6 +21,7 @@ from tests.search.costs import (
     archive_of,
     at_random,
     bases_of,
+    found_at,
     plain,
     pricing_of,
     seeker_of,
@@ -40,14 +41,13 @@ def test_proxy_then_replay_ends_where_a_search_at_full_size_does() -> None:
     of = case("tp_mlp", M4_L4, ranks=32)
     problem, small = catalog.build(of), catalog.proxy(of)
     assert small is not None
-    full = archive_of(problem, pricing_of(cost))
-    explored = explore(full, bases_of(problem)[:1], Offline(OFFLINE), OFFLINE, lambda: 0.0, lossy=False)
-    assert explored.stop is SearchStop.NO_NEW_ELITE
+    seeker = seeker_of(problem, pricing_of(cost))
+    assert seeker.explore(Offline(OFFLINE)).stop is SearchStop.NO_NEW_ELITE
+    full = seeker.archive
     theta = theta_of((c.program for c in full.candidates), cost)
-    seeker = seeker_of(problem, pricing_of(cost), search=OFFLINE.changed(random=0))
     at_small = catalog.build(small)
-    proxy = archive_of(at_small, pricing_as(small, of, theta), stage=Stage.PROXY)
-    replayed = seeker.through_proxy(proxy, bases_of(at_small)[:1], bases_of(problem)[:1])
+    proxy = archive_of(at_small, pricing_as(small, of, theta), stage=Stage.PROXY), bases_of(at_small)[:1]
+    replayed = found_at(problem, cost, search=OFFLINE.changed(random=0), proxy=proxy)
     best = full.cheapest()[0].price.us
     assert best is not None
     assert replayed.best is not None and replayed.best.price.us is not None

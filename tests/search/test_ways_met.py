@@ -10,7 +10,7 @@ from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.problem import Problem
 from tests.known_cases import case
-from tests.search.costs import Cost, bases_of, favouring, plain, pricing_of, seeker_of, us_of
+from tests.search.costs import Cost, bases_of, favouring, found_at, plain, us_of
 
 # As config/config.yaml and its models have them, on four ranks; of dist_ce fewer tokens and words.
 CONFIGURED: Mapping[str, Mapping[str, Any]] = {
@@ -27,7 +27,7 @@ NOT_TRIED = "permute_ring"  # what goes round a ring multiplies families: a sear
 def missed(problem: Problem, cost: Cost) -> list[str]:
     """Ways whose values the search does not price though they are cheaper than all that it found."""
     developer, *others = bases_of(problem)
-    found = seeker_of(problem, pricing_of(cost)).directly([developer]).candidates
+    found = found_at(problem, cost, bases=[developer]).candidates
     known = {c.program.value_digest for c in found}
     least_us, *_ = min(c.order for c in found if not c.lossy)
     ways = read_library(catalog.library_source(problem.case.problem)).ways
@@ -51,5 +51,5 @@ def test_it_comes_upon_one_exchange_of_copies_of_a_parallel_block() -> None:
     problem = catalog.build(case("layer_block_ar", CONFIGURED["layer_block_ar"]))
     developer, *ways = bases_of(problem)
     [way] = [base.program for base in ways if base.recipe.first == "all_to_all_of_copies"]
-    result = seeker_of(problem, pricing_of(favouring("all_to_all"))).directly([developer])
+    result = found_at(problem, favouring("all_to_all"), bases=[developer])
     assert way.value_digest in {c.program.value_digest for c in result.candidates}

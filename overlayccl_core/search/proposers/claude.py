@@ -18,9 +18,6 @@ def language_model(search: Search) -> Claude:
     return Claude(search.claude)
 
 
-desk, proposer = model_search.desk, model_search.ModelProposer
-
-
 def check(search: Search) -> None:
     """Raise ValueError if it cannot be asked: no package, no key."""
     language_model(search).check()

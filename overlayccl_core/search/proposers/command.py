@@ -36,9 +36,6 @@ def language_model(search: Search) -> Command:
     return Command(shlex.split(search.command), search.command_seconds)
 
 
-desk, proposer = model_search.desk, model_search.ModelProposer
-
-
 def check(search: Search) -> None:
     """Raise ValueError if the program, or a file among its arguments, does not exist."""
     program, *arguments = shlex.split(search.command)

@@ -21,9 +21,6 @@ def language_model(search: Search) -> Replay:
     return Replay(Path(search.answers))
 
 
-desk, proposer = model_search.desk, model_search.ModelProposer
-
-
 def check(search: Search) -> None:
     """Raise ValueError if the folder does not exist."""
     if not Path(search.answers).is_dir():

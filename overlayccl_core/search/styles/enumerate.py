@@ -32,14 +32,14 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     settings = desk.search.enumerate
     right: list[Draft] = []
     for idea in _ideas(desk, standing):
-        draft = yield from desk.drafted(desk.talk(standing), standing, Purpose.IMPLEMENT, idea=idea)
+        draft = yield from desk.talk(standing).drafted(Purpose.IMPLEMENT, idea=idea)
         right += _new(draft, right)
     for number in range(settings.refinements):
         for chosen in desk.best(right)[: settings.refined]:
             aim = _aim(chosen.candidate) if desk.search.show_scores else None
-            talk = desk.talk(standing, draw=number)
-            of = {"sketch": chosen.sketch, "candidate": chosen.candidate}
-            draft = yield from desk.drafted(talk, standing, Purpose.REFINE, aim, **of)
+            draft = yield from desk.talk(standing, draw=number).drafted(
+                Purpose.REFINE, aim, sketch=chosen.sketch, candidate=chosen.candidate
+            )
             right += _new(draft, right)
 
 

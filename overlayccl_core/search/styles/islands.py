@@ -5,27 +5,16 @@ it has the same Program.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from overlayccl_core.asking.conversation import User
-from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.desk import Desk, Draft, Talk
 from overlayccl_core.search.proposal import Sketch
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.style import Purpose
 
 SHOWN = 3  # members of a population, the best
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A draft as shown in a prompt."""
-
-    name: str
-    source: str
-    candidate: Candidate
 
 
 def most_calls(search: Any) -> int:
@@ -46,12 +35,9 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     draws = count()
     for number in range(1, settings.rounds + 1):
         for island in islands:
-            shown = [
-                Member(name=draft.sketch.function, source=draft.sketch.source, candidate=draft.candidate)
-                for draft in reversed(desk.best(island)[:SHOWN])
-            ]
+            shown = desk.best(island)[:SHOWN][::-1]
             talk = desk.talk(standing, draw=next(draws))
-            draft = yield from desk.drafted(talk, standing, Purpose.ISLAND, population=shown)
+            draft = yield from talk.drafted(Purpose.ISLAND, population=shown)
             island += [draft] if draft else []
         if number % settings.migration == 0:
             migrate(desk, islands)

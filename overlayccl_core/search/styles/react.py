@@ -48,7 +48,7 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
         results = []
         for call in answer.calls:
             if call.name != FINISH.name:
-                result = yield from _result(desk, talk, standing, call)
+                result = yield from _result(talk, call)
                 results.append(result)
         if any(call.name == FINISH.name for call in answer.calls):
             return
@@ -57,13 +57,11 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
         )
 
 
-def _result(
-    desk: Desk, talk: Talk, standing: Standing, call: ToolCall
-) -> Generator[Sketch, None, ToolResult]:
+def _result(talk: Talk, call: ToolCall) -> Generator[Sketch, None, ToolResult]:
     """Try the sketch of a call; return the result for the model."""
     if call.name != SUBMIT.name:
         return ToolResult(id=call.id, text=NO_SUCH_TOOL, failed=True)
-    attempt, draft = yield from desk.tried(talk, standing, Purpose.TURN, sketch_of_call(call))
+    attempt, draft = yield from talk.tried(Purpose.TURN, sketch_of_call(call))
     if draft is None:
         return ToolResult(id=call.id, text=f"{attempt.outcome.value}: {attempt.message}", failed=True)
     return ToolResult(id=call.id, text=f"{attempt.outcome.value}: {talk.briefing.line(draft.candidate)}")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from overlayccl_core.configuration.searches import Begin, Search
@@ -132,15 +133,5 @@ def candidate_rows(
 
 def end_row(ending: Ending, search: Search, theta: Theta) -> Row:
     """Return a row of `search_ends`, without Case and direction."""
-    return {
-        "search": search.name,
-        "why": ending.why.value,
-        "proposals": ending.proposals,
-        "programs": ending.programs,
-        "families": ending.families,
-        "sketched": ending.sketched,
-        "sketched_twice": ending.sketched_twice,
-        "polished": ending.polished,
-        "message": ending.message,
-        "fingerprint": theta.fingerprint,
-    }
+    of = {"search": search.name, "why": ending.why.value, "fingerprint": theta.fingerprint}
+    return asdict(ending) | of

@@ -14,7 +14,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply
-from overlayccl_core.rewrites.recipe import Recipe, Trace, replay
+from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
 from overlayccl_core.search.judge import Judge, Prover
@@ -58,7 +58,6 @@ class Archive:
     judge: Judge
     prover: Prover
     stage: Stage = Stage.FULL
-    trace: Trace = trace_confined  # turns the source of a sketch into a Program
     candidates: list[Candidate] = field(default_factory=list)
     elites: dict[str, Candidate] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
@@ -75,11 +74,11 @@ class Archive:
                 self._try_other_labels(candidate)
 
     def _entered(self, base: Base) -> Candidate | None:
-        idea = _Try(origin=base.origin, rationale=LISTED)
+        tried = _Try(origin=base.origin, rationale=LISTED)
         if base.program.digest in self._digests:
-            self._note(idea, ProposalOutcome.DUPLICATE, "the same Program", base.program)
+            self._note(tried, ProposalOutcome.DUPLICATE, "the same Program", base.program)
             return None
-        return self._judged(base.program, base.recipe, idea)
+        return self._judged(base.program, base.recipe, tried)
 
     def take(self, proposal: Proposal) -> Candidate | None:
         """Try a proposal; return its candidate, new or known, or None.
@@ -108,18 +107,17 @@ class Archive:
         Returns:
             The candidate; None if the sketch does not trace, can never run, or is not proven.
         """
-        idea = _Try(origin=Origin.SKETCH, rationale=sketch.rationale, sketch=sketch)
+        tried = _Try(origin=Origin.SKETCH, rationale=sketch.rationale, sketch=sketch)
         try:
-            program = replay(
-                sketch.recipe, self.prover.reference.problem, lambda _: sketch.source, self.trace
-            )
+            problem = self.prover.reference.problem
+            program = replay(sketch.recipe, problem, lambda _: sketch.source, trace_confined)
         except NotApplicable as error:
-            return self._note(idea, ProposalOutcome.DOES_NOT_APPLY, str(error))
+            return self._note(tried, ProposalOutcome.DOES_NOT_APPLY, str(error))
         except Rejected as error:
-            return self._note(idea, ProposalOutcome.REJECTED, str(error))
+            return self._note(tried, ProposalOutcome.REJECTED, str(error))
         if program.value_digest in self.known:
-            return self._note(idea, ProposalOutcome.DUPLICATE, "known", program)
-        candidate = self._judged(program, sketch.recipe, idea)
+            return self._note(tried, ProposalOutcome.DUPLICATE, "known", program)
+        candidate = self._judged(program, sketch.recipe, tried)
         if candidate is not None:
             self._try_other_labels(candidate)
         return candidate
@@ -133,21 +131,22 @@ class Archive:
             why: Empty: the last step's rule describes it.
             reorder: The steps change the order of calls alone: None if neither features nor overlap change.
         """
-        idea = _Try(origin=Origin.RULE, rationale=why, parent=parent, steps=steps)
+        tried = _Try(origin=Origin.RULE, rationale=why, parent=parent, steps=steps)
         try:
             described = [rationale(step) for step in steps]
         except ValueError as error:  # there is no such rule
-            return self._note(idea, ProposalOutcome.REJECTED, str(error))
-        idea = replace(idea, rationale=why or described[-1])
+            return self._note(tried, ProposalOutcome.REJECTED, str(error))
+        tried = replace(tried, rationale=why or described[-1])
         try:
             program = reduce(apply, steps, parent.program)
         except DoesNotApply as error:
-            return self._note(idea, ProposalOutcome.DOES_NOT_APPLY, str(error))
+            return self._note(tried, ProposalOutcome.DOES_NOT_APPLY, str(error))
         if program.value_digest in self.known:
-            return self._note(idea, ProposalOutcome.DUPLICATE, "known", program)
+            return self._note(tried, ProposalOutcome.DUPLICATE, "known", program)
         if reorder and _costs_and_overlaps(program) == _costs_and_overlaps(parent.program):
-            return self._note(idea, ProposalOutcome.DUPLICATE, "no other order of calls", program)
-        return self._judged(program, parent.child_recipe(*steps), idea)
+            return self._note(tried, ProposalOutcome.DUPLICATE, "no other order of calls", program)
+        recipe = replace(parent.recipe, steps=(*parent.recipe.steps, *steps))
+        return self._judged(program, recipe, tried)
 
     def _try_other_labels(self, candidate: Candidate) -> None:
         """Try the same with all its collectives in one graph, and in flight together."""
@@ -178,22 +177,22 @@ class Archive:
         """Return the elites, cheapest first."""
         return sorted(self.elites.values(), key=lambda c: c.order)
 
-    def _judged(self, program: Program, recipe: Recipe, idea: _Try) -> Candidate | None:
+    def _judged(self, program: Program, recipe: Recipe, tried: _Try) -> Candidate | None:
         """Return the candidate of a Program not yet priced; None if it can never run, or is not right."""
         self._digests.add(program.digest)
         self.known.setdefault(program.value_digest, None)
-        above = None if idea.parent is None else idea.parent.program.value_digest
-        candidate = self.judge.candidate(program, recipe, idea.origin, above)
+        above = None if tried.parent is None else tried.parent.program.value_digest
+        candidate = self.judge.candidate(program, recipe, tried.origin, above)
         if not isinstance(candidate, Candidate):
-            return self._note(idea, ProposalOutcome.ILLEGAL, candidate.message, program)
-        if idea.sketch is not None:
+            return self._note(tried, ProposalOutcome.ILLEGAL, candidate.message, program)
+        if tried.sketch is not None:
             proof = self.prover.verdict_on(program)
             if not proof.passed:
-                return self._note(idea, ProposalOutcome.NOT_PROVEN, proof.message, program)
+                return self._note(tried, ProposalOutcome.NOT_PROVEN, proof.message, program)
             if candidate.feasible:
                 self.prover.know(program, proof)
         outcome = ProposalOutcome.PROGRAM if candidate.feasible else ProposalOutcome.INFEASIBLE
-        self._note(idea, outcome, candidate.legal.message, program)
+        self._note(tried, outcome, candidate.legal.message, program)
         self.candidates.append(candidate)
         self._ids.add(id(candidate))
         self.known[program.value_digest] = self.known[program.value_digest] or candidate
@@ -203,17 +202,17 @@ class Archive:
         return candidate
 
     def _note(
-        self, idea: _Try, outcome: ProposalOutcome, message: str, program: Program | None = None
+        self, tried: _Try, outcome: ProposalOutcome, message: str, program: Program | None = None
     ) -> Candidate | None:
         """Add an attempt; return the known candidate of a duplicate, else None."""
         digest = None if program is None else program.value_digest
         self.attempts.append(
             Attempt(
-                parent=None if idea.parent is None else idea.parent.program.value_digest,
-                origin=idea.origin,
-                steps=idea.steps,
-                sketch=idea.sketch,
-                rationale=idea.rationale,
+                parent=None if tried.parent is None else tried.parent.program.value_digest,
+                origin=tried.origin,
+                steps=tried.steps,
+                sketch=tried.sketch,
+                rationale=tried.rationale,
                 outcome=outcome,
                 value_digest=digest,
                 message=message,

@@ -1,13 +1,12 @@
 """The candidates of a search: Programs with their lineage and their price."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
 from overlayccl_core.costmodel.price import Price
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.apply import Step
 from overlayccl_core.rewrites.recipe import Recipe
 
 
@@ -57,7 +56,3 @@ class Candidate:
     def order(self) -> tuple[float, bool, int, str]:
         """The sort key: cheapest first; among equals people's, then few calls, then by digest."""
         return self.us, self.origin in INVENTED, len(self.program.calls), self.program.digest
-
-    def child_recipe(self, *steps: Step) -> Recipe:
-        """Return the recipe with these steps added."""
-        return replace(self.recipe, steps=(*self.recipe.steps, *steps))

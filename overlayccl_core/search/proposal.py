@@ -1,5 +1,6 @@
 """Proposals: the inputs of a search, and the record of each attempt."""
 
+import reprlib
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,6 +10,7 @@ from overlayccl_core.rewrites.apply import Step
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, source_base
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
 
+PARTS = ("rule", "class", "knob")  # of a step
 MAX_NAME_BYTES = 200  # of a function, a rule, a site class or a knob
 
 
@@ -74,34 +76,21 @@ def bad_form(proposal: object) -> str:
     """
     match proposal:
         case Sketch(function=function, source=source, rationale=rationale):
-            return (
-                _bad_text("function", function, MAX_NAME_BYTES)
-                or _bad_text("source", source, MAX_SOURCE_BYTES)
-                or _bad_text("rationale", rationale, MAX_SOURCE_BYTES)
-            )
-        case Rewrite(at=at, steps=steps, rationale=rationale):
-            return _bad_parent(at) or _bad_steps(steps) or _bad_text("rationale", rationale, MAX_SOURCE_BYTES)
+            texts = [("function", function, MAX_NAME_BYTES), ("source", source, MAX_SOURCE_BYTES)]
+        case Rewrite(at=Candidate(), steps=tuple() as steps, rationale=rationale) if steps:
+            for step in steps:
+                if not isinstance(step, tuple) or len(step) != len(PARTS):
+                    return f"a step must be a tuple of {', '.join(PARTS)} (got {reprlib.repr(step)})"
+            texts = [
+                (name, part, MAX_NAME_BYTES) for step in steps for name, part in zip(PARTS, step, strict=True)
+            ]
+        case Rewrite(at=at, steps=steps):
+            got = f"{_kind(at)} and {reprlib.repr(steps)}"
+            return f"`at` must be a candidate (an elite), `steps` a tuple of at least one step (got {got})"
         case _:
             return f"a proposal must be a Rewrite or a Sketch (got {_kind(proposal)})"
-
-
-def _bad_parent(at: object) -> str:
-    if isinstance(at, Candidate):
-        return ""
-    return f"`at` must be a candidate (got {_kind(at)}): take one of the elites"
-
-
-def _bad_steps(steps: object) -> str:
-    if not isinstance(steps, tuple) or not steps:
-        return f"`steps` must be a tuple of at least one step (got {'none' if steps == () else _kind(steps)})"
-    for step in steps:
-        if not isinstance(step, tuple) or len(step) != 3:
-            got = f"{len(step)} parts" if isinstance(step, tuple) else _kind(step)
-            return f"a step must be a tuple of rule, class and knob (got {got})"
-        for name, part in zip(("rule", "class", "knob"), step, strict=True):
-            if wrong := _bad_text(name, part, MAX_NAME_BYTES):
-                return wrong
-    return ""
+    texts.append(("rationale", rationale, MAX_SOURCE_BYTES))
+    return next(filter(None, (_bad_text(*text) for text in texts)), "")
 
 
 def _bad_text(name: str, text: object, most_bytes: int) -> str:

@@ -57,19 +57,19 @@ class Comparison:
         return self.gradients[-1].ready_us
 
 
-def compared(gradients: Sequence[Gradient], theta: Theta, **place: Any) -> Comparison:
+def compared(gradients: Sequence[Gradient], theta: Theta, **case: Any) -> Comparison:
     """Compare plans by a deployment's prices.
 
     Args:
-        place: ranks, ranks_per_node and dtype, as in `bucket_costs`.
+        case: ranks, ranks_per_node and dtype, as in `bucket_costs`.
 
     Raises:
         ValueError: No gradients, gradients out of order, or prices of buckets off the line.
     """
-    costs = bucket_costs(theta, **place)
+    costs = bucket_costs(theta, **case)
     best = plans.planned("best", gradients, plans.best(gradients, costs), costs)
     sizes = {g.name: g.bytes for g in gradients}
-    check(costs, [[sizes[name] for name in b.tensors] for b in best.buckets], theta, **place)
+    check(costs, [[sizes[name] for name in b.tensors] for b in best.buckets], theta, **case)
     cap, capped = plans.best_cap(gradients, costs)
     knob, knobbed = plans.best_knob(gradients, costs)
     ddp = plans.ddp(gradients, [plans.DDP_FIRST_BYTES, plans.DDP_CAP_BYTES])

@@ -1,7 +1,7 @@
 """Optuna's tree-structured Parzen estimator over recipes: a hyperparameter sampler as it comes, for comparison.
 
-A recipe is a point of a fixed space: its first strategy, then for each place a rule (or none) and a number from 0
-to 1 for the site and knob. The meaning of a place depends on the steps before it, unseen by the sampler.
+A recipe is a point of a fixed space: its first strategy, then for each position a rule (or none) and a number
+from 0 to 1 for the site and knob. The meaning of a position depends on the steps before it, unseen by the sampler.
 """
 
 from collections.abc import Sequence
@@ -69,11 +69,11 @@ class Tpe:
     def _steps(self, at: Candidate, trial: "optuna.Trial", standing: Standing) -> tuple[Step, ...]:
         rules = (NO_RULE, *structural_rules(lossy=standing.lossy))
         program, steps = at.program, []
-        for place in range(self.search.steps):
-            rule = trial.suggest_categorical(f"rule_{place}", rules)
+        for position in range(self.search.steps):
+            rule = trial.suggest_categorical(f"rule_{position}", rules)
             there = [] if rule == NO_RULE else list(steps_at(program, (rule,)))
             if there:
-                share = trial.suggest_float(f"where_{place}", 0, 1)
+                share = trial.suggest_float(f"where_{position}", 0, 1)
                 step = there[min(int(share * len(there)), len(there) - 1)]
                 try:
                     program = apply(program, step)

@@ -11,7 +11,6 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate, Origin
-from overlayccl_core.search.judge import Judge
 from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import Proposal, ProposalOutcome, Rewrite, Sketch
 from overlayccl_core.search.proposer import Budget, Proposer, Standing, plug_in
@@ -54,8 +53,7 @@ def sketch(function: str) -> Sketch:
 
 def entered(problem: Problem = PROBLEM, **judge: object) -> Archive:
     """An archive of the developer's Program."""
-    archive = archive_of(problem, pricing_of(plain))
-    archive.judge = replace(Judge(pricing=pricing_of(plain)), **judge)  # type: ignore[arg-type]
+    archive = archive_of(problem, pricing_of(plain), **judge)
     archive.enter(bases_of(problem, only_developer=True))
     return archive
 

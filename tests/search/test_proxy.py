@@ -38,7 +38,7 @@ def large() -> Case:
 
 def test_proxy_then_replay_ends_where_a_search_at_full_size_does() -> None:
     cost = at_random(3)
-    of = case("tp_mlp", M4_L4, ranks=32)
+    of = case("tp_mlp", M4_L4, ranks=16)
     problem, small = catalog.build(of), catalog.proxy(of)
     assert small is not None
     seeker = seeker_of(problem, pricing_of(cost))

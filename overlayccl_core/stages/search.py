@@ -112,6 +112,11 @@ def run(
     )
     cases_ = map(catalog.case_from_row, cases.iter_rows(named=True))
     problems = {problem.place: problem for case in cases_ for problem in catalog.directions(case)}
+    if failed == ():
+        progress("no sketch failed on the ranks, so nobody is asked again")
+        row = rows_.end_row(without_search(Nothing.NONE_FAILED), search, facts.theta)
+        ends = [{"case": case, "direction": direction} | row for case, direction in problems]
+        return {"sketches": [], "candidates": [], "search_ends": ends, "calls": []}
     known_ways_of = {place: list(at(ways, place).iter_rows(named=True)) for place in problems}
     desk: Any = None
     if (plugin := proposer.asks(search.proposer)) is not None:
@@ -119,11 +124,6 @@ def run(
         ledger = allowance.ledger(plugin.language_model(search))
         desk = asking.desk(ledger, facts, leads(known_ways_of, problems.values()), failed)
     rows_of: dict[Place, list[tuple[str, list[Row]]]] = {place: [] for place in problems}
-    if failed == ():
-        progress("no sketch failed on the ranks, so nobody is asked again")
-        row = rows_.end_row(without_search(Nothing.NONE_FAILED), search, facts.theta)
-        ends = [{"case": case, "direction": direction} | row for case, direction in problems]
-        return {"sketches": [], "candidates": [], "search_ends": ends, "calls": []}
     for place in sorted(problems, key=lambda place: desk is not None and not desk.asks(place)):
         by = desk and desk.proposer(place)
         rows_of[place] += searched(problems[place], known_ways_of[place], search, facts, clock, progress, by)

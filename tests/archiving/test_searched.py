@@ -8,6 +8,7 @@ import pytest
 
 from overlayccl_core.archiving.searched import left_open, without_asking
 from overlayccl_core.search.loop import SearchStop
+from overlayccl_core.search.proposers import command
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.table import write
@@ -41,6 +42,12 @@ def test_answers_that_are_not_in_the_archive_are_not_looked_for(tmp_path: Path) 
             without_asking(told({"proposer": "replay", "answers": place}), tmp_path)
     words = without_asking(told({"proposer": "replay", "answers": "results/local"}), tmp_path)
     assert json.loads(words[FIELDS])["answers"] == "results/local"
+
+
+def test_a_search_with_a_desk_of_its_own_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command.Search, "desk", lambda *_: None)
+    with pytest.raises(ValueError, match="way of its own"):
+        without_asking(told({"proposer": "command", "command": "mine"}), Path())
 
 
 def test_a_search_that_asks_nobody_and_what_is_no_search_stay() -> None:

@@ -13,10 +13,10 @@ from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.family import is_lossy
-from overlayccl_core.search.full_size import FullSize
 from overlayccl_core.search.labels import DROP_BOUNDARY, EARLY_ISSUE, early_issues
 from overlayccl_core.search.proposal import Attempt
 from overlayccl_core.search.proposer import Clock, Proposer, ProposerFailed, Standing, proposals_of
+from overlayccl_core.search.proxy import FullSize
 from overlayccl_core.search.rules import structural_steps
 
 MOST_CLASSES = 4  # all their subsets are tried at the end: each class doubles the number

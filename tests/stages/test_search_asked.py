@@ -12,6 +12,7 @@ import pytest
 from overlayccl_core.asking.conversation import Answer, NoAnswer, ReplyOutcome, ToolCall, User
 from overlayccl_core.configuration import searches
 from overlayccl_core.program.source_check import MAX_SOURCE_BYTES
+from overlayccl_core.search.labels import LABEL_RULES
 from overlayccl_core.search.proposal import FailedSketch, Sketch
 from overlayccl_core.search.style import style as style_of
 from tests.known_cases import case
@@ -65,6 +66,8 @@ def test_a_sketch_that_is_wrong_is_told_why_and_mended(run_search: Callable[...,
     conversation = model.asked[3][1].messages
     assert len(conversation) == 5 and conversation[1].text == sketch("def recursive_doubling(io, p:")
     assert [row["digest"] for row in ran.tables["calls"].iter_rows(named=True)][1:] == rows["call"].to_list()
+    steps = [step for recipe in ran.tables["candidates"]["recipe"] for step in json.loads(recipe)["steps"]]
+    assert {rule for rule, *_ in steps} <= {*LABEL_RULES}  # without polish
 
 
 def test_mending_ends_after_two_times(run_search: Callable[..., Ran]) -> None:

@@ -3,8 +3,8 @@
 They are outside the digest of a rule's code: another expected time measures nothing again.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -15,10 +15,8 @@ ALL = "all"  # the default target
 FOLDER = "dag"
 BATCH_S = 15.0  # a batch starts ranks, builds modules and calibrates
 LAUNCH_S = 5.0  # a training launch starts ranks, and takes untimed steps
-GRADIENTS_S, LOSSES_S = (
-    5.0,
-    10.0,
-)  # the first launch of a model compares gradients, and losses before a choice
+GRADIENTS_S = 5.0  # the first launch of a model compares gradients,
+LOSSES_S = 10.0  # and losses before a choice
 ANY_OTHER_S = 5.0
 
 
@@ -63,22 +61,30 @@ class Rule:
 
     Attributes:
         place: Its place in lists of rules, in the order of a run; several may have one.
-        of: Wildcards of its jobs, besides the deployment.
+        of: Wildcards of its jobs, besides the deployment: `problem`, `model`, `search`.
+        second_round: How the name of a second round ends, if its jobs are of the searches that have one.
+        like: The rule of its stage, if that is another: its jobs bear that name, and count there.
         target: The target asking for it.
         measures: It starts ranks, and has every node to itself.
         packs: It packs the tree into one file beside it, so its target leaves no folder.
         shows: It only shows results: its seconds are no cost of a find (`report/payback.py`).
-        budget: (the rule's settings, number of configured models) -> the budget of one job.
+        budget: The budget of one job; or of the rule's settings and the number of configured models.
     """
 
     place: int
     of: tuple[str, ...] = ()
+    second_round: str = ""
+    like: str = ""
     target: str = ALL
     measures: bool = False
     packs: bool = False
     shows: bool = False
     plugins: tuple[PlugIns, ...] = ()
-    budget: Callable[[Any, int], Budget] = field(default=lambda _settings, _models: Budget())
+    budget: Budget | Callable[[Any, int], Budget] = Budget()
+
+    def budget_of(self, settings: Any, models: int) -> Budget:
+        """Return the budget of one job."""
+        return self.budget if isinstance(self.budget, Budget) else self.budget(settings, models)
 
 
 @cache
@@ -89,13 +95,33 @@ def rules(target: str | None = None) -> Mapping[str, Rule]:
     return dict(sorted(of.items(), key=lambda one: one[1].place))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subjects:
+    """What the jobs of a run are of. searches: Problem -> the names of all rounds of its searches."""
+
+    problems: Sequence[str]
+    models: Sequence[str]
+    searches: Mapping[str, Sequence[str]]
+
+    def jobs(self, name: str) -> list[str]:
+        """Return the names of a rule's jobs, as their logs have them: `fit`, `search-tp_mlp-offline`."""
+        rule = rules()[name]
+        jobs: list[tuple[str, ...]] = [] if rule.like else [(name,)]
+        for wildcard in rule.of:
+            jobs = [
+                (*job, value) for job in jobs for value in self._values(wildcard, rule.second_round, *job)
+            ]
+        return ["-".join(job) for job in jobs]
+
+    def _values(self, wildcard: str, suffix: str, _rule: str, *problem: str) -> Sequence[str]:
+        if wildcard != "search":
+            return self.problems if wildcard == "problem" else self.models
+        rounds = dict.fromkeys(name for one in problem or self.problems for name in self.searches[one])
+        return [name.removesuffix(suffix) for name in rounds if name.endswith(suffix)]
+
+
 def targets() -> tuple[str, ...]:
     """Return the targets that leave a folder of their name in a results tree."""
     return tuple(
         dict.fromkeys(rule.target for rule in rules().values() if rule.target != ALL and not rule.packs)
     )
-
-
-def on_ranks() -> tuple[str, ...]:
-    """Return the rules of `all` with every node to themselves."""
-    return tuple(name for name, rule in rules(ALL).items() if rule.measures)

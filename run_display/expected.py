@@ -61,7 +61,7 @@ class Expectations:
 def budget_s(rule: str, settings: Any) -> float:
     """Return a job's configured seconds, with overhead."""
     declared = rules().get(rule)  # None: a rule of a user's own Snakefile
-    budget = declared.budget(settings, len(getattr(settings, "models", ()))) if declared else Budget()
+    budget = declared.budget_of(settings, len(getattr(settings, "models", ()))) if declared else Budget()
     return float(budget.seconds)
 
 

@@ -1,12 +1,15 @@
 """Every rule of the DAG is declared, and the declaration is of the rule that Snakemake has."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from overlayccl_core import loader
-from overlayccl_core.rule import ALL, rules, targets
-from tests.workflow.repository import ROOT, outputs_of_rules
+from overlayccl_core.configuration.searches import MENDED
+from overlayccl_core.rule import ALL, Budget, rules, targets
+from overlayccl_core.tables.page import TABLES
+from tests.workflow.repository import ROOT, durations_of_rules, outputs_of_rules
 
 TEMPLATES = ("light", "on_ranks")
 TEXT = "".join(file.read_text() for file in (ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))))
@@ -26,11 +29,25 @@ def test_its_jobs_are_of_what_is_declared(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", rules())
+def test_its_jobs_have_the_names_of_their_durations(name: str) -> None:
+    """Estimates and pages look a job up by that name; what searches again is a search of another name."""
+    rule, file = rules()[name], Path(durations_of_rules()[name])
+    if not rule.packs:
+        assert file.stem.removesuffix(MENDED) == "-".join((rule.like or name, *map("{{{}}}".format, rule.of)))
+
+
+@pytest.mark.parametrize("name", rules())
 def test_what_measures_has_the_ranks(name: str) -> None:
     of = rf"use rule on_ranks as {name} with:|checkpoint {name}:\n(    .*\n)*    threads: THREADS"
     assert bool(re.search(of, TEXT)) is rules()[name].measures
 
 
+@pytest.mark.parametrize("name", rules(ALL))
+def test_what_takes_its_time_from_settings_measures_and_a_table_tells_them(name: str) -> None:
+    """A finished run tells of its measuring rules alone what their settings gave them."""
+    rule = rules()[name]
+    assert isinstance(rule.budget, Budget) or (rule.measures and name in {table.rule for table in TABLES})
+
+
 def test_every_rule_has_its_stage() -> None:
-    again = {"mended_search", "ablation_search"}  # are searches, too
-    assert set(rules()) - again <= set(loader.names("stages"))
+    assert {rule.like or name for name, rule in rules().items()} <= set(loader.names("stages"))

@@ -16,7 +16,6 @@ from overlayccl_core.estimates.sizes import Sized
 from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.payback import Cost
-from overlayccl_core.rule import on_ranks, rules
 
 WIDE_ONLY = frozenset({"nodes", "Programs", "measuring", "start-up", "gradients", "activation", "TFLOP"})
 Cells = dict[str, str]  # header -> cell
@@ -166,9 +165,7 @@ def compared_table(name: str, rows: Sequence[Compared], cost: Cost, price: Price
     measured = sum(row.actual_s for row in rows)
     cells = [_compared_row(row.job, row.expected_s, row.actual_s, cost.nodes, price) for row in rows]
     light = cost.seconds - measured
-    guessed = sum(
-        rules()[job.rule].budget(None, 0).seconds for job in cost.jobs if job.rule not in on_ranks()
-    )
+    guessed = sum(job.declared.budget_of(None, 0).seconds for job in cost.jobs if not job.declared.measures)
     cells.append(_compared_row("all else", guessed, light, None, price))
     last = _compared_row("on ranks", whole, measured, cost.nodes, price)
     return _table(

@@ -5,6 +5,7 @@ from overlayccl_core.rule import Budget, Rule
 RULE = Rule(
     place=20,
     of=("problem", "search"),
+    like="search",
     target="ablations",
-    budget=lambda _settings, _models: Budget(start_s=20.0),
+    budget=Budget(start_s=20.0),
 )

@@ -2,4 +2,4 @@
 
 from overlayccl_core.rule import Budget, Rule
 
-RULE = Rule(place=8, of=("problem", "search"), budget=lambda _settings, _models: Budget(start_s=20.0))
+RULE = Rule(place=8, of=("problem", "search"), like="search", budget=Budget(start_s=20.0))

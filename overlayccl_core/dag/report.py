@@ -2,4 +2,4 @@
 
 from overlayccl_core.rule import Budget, Rule
 
-RULE = Rule(place=17, shows=True, budget=lambda _settings, _models: Budget(start_s=8.0))
+RULE = Rule(place=17, shows=True, budget=Budget(start_s=8.0))

@@ -6,5 +6,5 @@ RULE = Rule(
     place=7,
     of=("problem", "search"),
     plugins=(PlugIns.INVOLVED, PlugIns.STRATEGIES, PlugIns.REWRITES, PlugIns.PROPOSER),
-    budget=lambda _settings, _models: Budget(start_s=20.0),
+    budget=Budget(start_s=20.0),
 )

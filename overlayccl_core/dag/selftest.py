@@ -6,5 +6,5 @@ RULE = Rule(
     place=2,
     measures=True,
     plugins=RANKS,
-    budget=lambda _settings, _models: Budget(launches=1, start_s=20.0),
+    budget=Budget(launches=1, start_s=20.0),
 )

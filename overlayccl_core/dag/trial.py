@@ -1,11 +1,13 @@
 """Rule trial: a language model's proven sketches, run once."""
 
+from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.rule import LAUNCH_S, RANKS, Budget, Rule
 
 RULE = Rule(
     place=8,
     of=("problem", "search"),
+    second_round=MENDED,
     measures=True,
     plugins=RANKS,
-    budget=lambda _settings, _models: Budget(launches=1, start_s=LAUNCH_S),
+    budget=Budget(launches=1, start_s=LAUNCH_S),
 )

@@ -8,20 +8,9 @@ from pathlib import Path
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.report.payback import Cost, cost_of
 from overlayccl_core.report.tree import Phase, Tree
-from overlayccl_core.rule import on_ranks, rules
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.probes import PROBES
+from overlayccl_core.rule import Budget
+from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.sidecar import path_of
-from overlayccl_core.tables.steps import STEPS
-
-OF_RULE = {
-    "probe": (PROBES, "probes"),
-    "bench": (BENCH, "problems/{}/bench"),
-    "train": (STEPS, "train/{}/steps"),
-    "confirm": (CONFIRMED, "confirmed"),
-}
-WITHOUT_SETTINGS = ("selftest", "trial")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +34,8 @@ def cost_of_tree(tree: Tree) -> Cost:
 
 def compared(tree: Tree, cost: Cost) -> Iterator[Compared]:
     """Yield every job with the nodes to itself, in the order of the run."""
-    for rule in on_ranks():
-        for job in sorted((job for job in cost.jobs if job.rule == rule), key=lambda job: job.name):
+    for job in sorted(cost.jobs, key=lambda job: (job.declared.place, job.name)):
+        if job.declared.measures:
             yield Compared(
                 job=job.name.replace("-", " ", 1), expected_s=_expected_s(tree, job), actual_s=job.seconds
             )
@@ -63,8 +52,13 @@ def node_of(tree: Tree, root: Path) -> str:
 
 
 def _expected_s(tree: Tree, job: Phase) -> float | None:
-    if job.rule in WITHOUT_SETTINGS:
-        return rules()[job.rule].budget(None, len(tree.models)).seconds
-    table, name = OF_RULE[job.rule]
-    settings = tree.settings(table, name.format(job.name.partition("-")[2]))
-    return None if settings is None else rules()[job.rule].budget(settings, len(tree.models)).seconds
+    """Ask the first table of its rule for the settings, unless its budget needs none."""
+    rule = job.declared
+    if isinstance(rule.budget, Budget):
+        return rule.budget.seconds
+    table = next(table for table in TABLES if table.rule == job.rule)
+    folder = table.folder
+    for wildcard, value in zip(rule.of, job.name.split("-", len(rule.of))[1:], strict=True):
+        folder = folder.replace(f"<{wildcard}>", value)
+    settings = tree.settings(table, f"{folder}{table.name}")
+    return None if settings is None else rule.budget(settings, len(tree.models)).seconds

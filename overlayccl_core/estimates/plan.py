@@ -17,7 +17,7 @@ from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.rule import ALL, LAUNCH_S, Budget, on_ranks, rules
+from overlayccl_core.rule import ALL, LAUNCH_S, Budget, Subjects, rules
 from overlayccl_core.stages.known_ways import known_ways_of
 from overlayccl_core.timing.selftest import tried_first
 
@@ -69,44 +69,46 @@ class Run:
 
     def on_ranks(self) -> Iterator[RuleDemand]:
         """Yield the rules with the nodes to themselves, in the order of the run."""
-        problems = len(self.settings.problems)
-        jobs = {"selftest": 1, "probe": 1, "bench": problems, "train": len(self.models), "confirm": 1}
-        jobs |= {"trial": problems * sum(one.mends for one in self.rounds)}
-        for rule in (rule for rule in on_ranks() if jobs[rule] or rule != "trial"):
-            one = rules()[rule].budget(self.settings, len(self.models))
+        for rule, declared in rules(ALL).items():
+            jobs = len(self._subjects.jobs(rule))
+            if not declared.measures or (declared.second_round and not jobs):
+                continue
+            one = declared.budget_of(self.settings, len(self.models))
             if rule == "selftest":
                 times = tried_first(self.deployment, self.limits)[1]
                 one = Budget(launches=times, start_s=times * LAUNCH_S)
             programs, compile_s = self._programs(rule)
             yield RuleDemand(
                 rule=rule,
-                jobs=jobs[rule],
+                jobs=jobs,
                 nodes=self.deployment.nodes,
-                launches=jobs[rule] * one.launches,
-                measuring_s=jobs[rule] * one.measuring_s,
-                start_s=jobs[rule] * one.start_s,
+                launches=jobs * one.launches,
+                measuring_s=jobs * one.measuring_s,
+                start_s=jobs * one.start_s,
                 programs=programs,
                 compile_s=compile_s,
             )
 
     def without_ranks(self, known: Known) -> RuleDemand:
         """Sum up all other rules. known: seconds of jobs in the last run of the tree; else a guess of each."""
-        names = list(self._light())
-        seconds = sum(
-            known[name] if name in known else rules()[name.partition("-")[0]].budget(self.settings, 0).seconds
-            for name in names
-        )
+        seconds = [
+            known.get(job, rule.budget_of(self.settings, len(self.models)).seconds)
+            for name, rule in rules(ALL).items()
+            if not rule.measures
+            for job in self._subjects.jobs(name)
+        ]
         return RuleDemand(
-            rule="all else", jobs=len(names), nodes=0, launches=0, measuring_s=0.0, start_s=seconds
+            rule="all else", jobs=len(seconds), nodes=0, launches=0, measuring_s=0.0, start_s=sum(seconds)
         )
 
-    def _light(self) -> Iterator[str]:
-        """Yield the names of jobs without ranks, as their benchmark files are called."""
-        light = {name: rule.of for name, rule in rules(ALL).items() if not rule.measures}
-        yield from (name for name, of in light.items() if not of)
-        for problem in self.settings.problems:
-            yield from (f"{name}-{problem}" for name, of in light.items() if of == ("problem",))
-            yield from (f"search-{problem}-{one.name}" for one in self.rounds)
+    @property
+    def _subjects(self) -> Subjects:
+        problems = self.settings.problems
+        return Subjects(
+            problems=problems,
+            models=self.models,
+            searches=dict.fromkeys(problems, [one.name for one in self.rounds]),
+        )
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
         """Return how many Programs a rule times, and the seconds to compile them; trained ones do not count."""

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from overlayccl_core.configuration.searches import SearchRound
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.report.tree import Phase, Tree
 from overlayccl_core.report.worth import SplitRow, Worth
-from overlayccl_core.rule import ALL, on_ranks, rules
+from overlayccl_core.rule import ALL, rules
 from overlayccl_core.tables.probes import PROBES
 
 
@@ -27,7 +26,7 @@ class Cost:
 
     def node_seconds(self, job: Phase) -> float | None:
         """Return seconds times nodes: all nodes (None if unknown) for a measuring job, one for others."""
-        if job.rule not in on_ranks():
+        if not job.declared.measures:
             return job.seconds
         return None if self.nodes is None else job.seconds * self.nodes
 
@@ -42,7 +41,7 @@ class Payback:
 
 def cost_of(tree: Tree) -> Cost | None:
     """Return the cost of a run; None if no job left a duration."""
-    jobs = tuple(phase for phase in tree.phases if not phase.shows)
+    jobs = tuple(phase for phase in tree.phases if not phase.declared.shows)
     if not jobs:
         return None
     known = {job.name for job in jobs}
@@ -71,14 +70,9 @@ def payback(worth: Worth, other: SplitRow | None, cost: Cost | None) -> Payback:
 
 
 def _expected(tree: Tree) -> Iterator[str]:
-    known = {name: rule.of for name, rule in rules(ALL).items() if not rule.shows}
-    yield from (name for name, of in known.items() if not of)
-    for problem in tree.problems:
-        yield from (f"{name}-{problem}" for name, of in known.items() if of == ("problem",))
-        searches = tree.searches(problem)
-        yield from (f"search-{problem}-{search}" for search in searches)
-        yield from (f"trial-{problem}-{one.search}" for one in map(SearchRound.of, searches) if one.mends)
-    yield from (f"train-{model}" for model in tree.models)
+    for name, rule in rules(ALL).items():
+        if not rule.shows:
+            yield from tree.subjects.jobs(name)
 
 
 def _nodes(tree: Tree) -> int | None:

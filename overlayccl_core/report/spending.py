@@ -23,7 +23,6 @@ from overlayccl_core.report.charts import Ink, figure, is_narrow, named
 from overlayccl_core.report.payback import Cost, cost_of, payback
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.report.worth import SplitRow, Worth
-from overlayccl_core.rule import on_ranks
 from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
 READING = (
@@ -114,7 +113,7 @@ def _paid_back(tree: Tree, worths: Sequence[Worth], cost: Cost | None) -> Table:
 
 def _node_seconds(cost: Cost) -> Table:
     """Show each measuring job by itself; the others by rule, as they hold no machine."""
-    measured = [job for job in cost.jobs if job.rule in on_ranks()]
+    measured = [job for job in cost.jobs if job.declared.measures]
     searched = [job for job in cost.jobs if job.rule == "search"]
     rest = [job for job in cost.jobs if job not in (*measured, *searched)]
     parts = [(job.name, [job]) for job in measured]
@@ -142,7 +141,7 @@ def _sum_of_nodes(seconds: list[float | None]) -> str:
 @sourced
 def _jobs(tree: Tree) -> Iterator[Block]:
     """Draw all jobs but those of showing rules, which may have no time yet: a redrawn page stays the same."""
-    phases = [phase for phase in tree.phases if not phase.shows]
+    phases = [phase for phase in tree.phases if not phase.declared.shows]
     rows: list[dict[str, Any]] = [
         {
             "phase": phase.name,

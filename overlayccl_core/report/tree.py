@@ -4,17 +4,18 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import polars as pl
 
+from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.report.blocks import Block, Source, of
 from overlayccl_core.report.worth import Worth, worths_of
-from overlayccl_core.rule import rules
+from overlayccl_core.rule import ALL, Rule, Subjects, rules
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.remake import remake, run_command
@@ -36,14 +37,14 @@ class Phase:
     seconds: float
 
     @property
-    def shows(self) -> bool:
-        """Whether its rule only shows results: such a job may have no time yet while the page is drawn."""
-        return self.rule in rules() and rules()[self.rule].shows
-
-    @property
     def rule(self) -> str:
         """The rule: `bench` of `bench-tp_mlp`."""
         return self.name.partition("-")[0]
+
+    @property
+    def declared(self) -> Rule:
+        """Its rule's declaration. A job that only shows results may have no time yet while the page is drawn."""
+        return rules()[self.rule]
 
 
 def remembered(make: "Callable[[Tree], T]") -> "Callable[[Tree], T]":
@@ -169,6 +170,13 @@ class Tree:
 
     @property
     @remembered
+    def subjects(self) -> Subjects:
+        """What its jobs are of."""
+        searches = {problem: self.searches(problem) for problem in self.problems}
+        return Subjects(problems=self.problems, models=self.models, searches=searches)
+
+    @property
+    @remembered
     def choice(self) -> pl.DataFrame | None:
         """The table `choice` of all Problems."""
         return self.of_problems(CHOICE)
@@ -189,14 +197,23 @@ class Tree:
     @property
     @remembered
     def phases(self) -> tuple[Phase, ...]:
-        """The duration of every rule's last job, as measured by Snakemake, the longest first."""
+        """The duration of every rule's last job, as measured by Snakemake, the longest first.
+
+        A trial counts also where the second round of its search is not there yet.
+        """
+        found = self.subjects.searches.items()
+        rounds = {p: [f"{name}{end}" for name in names for end in ("", MENDED)] for p, names in found}
+        subjects = replace(self.subjects, searches=rounds)
+        jobs = {job for rule in rules(ALL) for job in subjects.jobs(rule)}
         phases = []
-        for path in filter(self._is_of_this, sorted((self.path / "logs").glob("*.tsv"))):
+        for path in sorted((self.path / "logs").glob("*.tsv")):
+            if path.stem not in jobs:
+                continue
             with path.open() as file:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
                 phases.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
-        told = [phase for phase in phases if not phase.shows]
+        told = [phase for phase in phases if not phase.declared.shows]
         self.has_read(Source("durations", phase.rule, f"logs/{phase.name}.tsv") for phase in told)
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 
@@ -218,14 +235,6 @@ class Tree:
         tables = list(path.rglob("*.parquet")) if self.files is None else self.files
         folders = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
         return tuple(f.name for f in folders if any(one.is_relative_to(f) for one in tables))
-
-    def _is_of_this(self, log: Path) -> bool:
-        """Tell whether the log's Problem, search or model belongs to this tree."""
-        rule, _, subject = log.stem.partition("-")
-        if not subject or rule == "train":
-            return not subject or subject in self.models
-        problem, _, search = subject.partition("-")
-        return problem in self.problems and (not search or search in self.searches(problem))
 
 
 def _rule_of(table: Table, name: str) -> str:

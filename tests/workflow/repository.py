@@ -34,12 +34,22 @@ def copy_to(folder: Path) -> Path:
     return folder
 
 
-@cache
 def outputs_of_rules() -> dict[str, list[str]]:
     """Rule -> the files that it writes, with its wildcards in braces, as Snakemake has them."""
+    return {rule: files[1:] for rule, files in _files_of_rules().items()}
+
+
+def durations_of_rules() -> dict[str, str]:
+    """Rule -> the file with the duration of a job, with its wildcards in braces; empty without one."""
+    return {rule: files[0] for rule, files in _files_of_rules().items()}
+
+
+@cache
+def _files_of_rules() -> dict[str, list[str]]:
     code = (
         "from workflow_scripts import dag;"
-        "dag.answered(lambda: {r.name: list(map(str, r.output)) for r in dag.planned({}, 'all').rules})"
+        "of = lambda rule: [str(rule.benchmark or ''), *map(str, rule.output)];"
+        "dag.answered(lambda: {rule.name: of(rule) for rule in dag.planned({}, 'all').rules})"
     )
     done = python(ROOT, "-c", code)
     assert done.returncode == 0, done.stderr

@@ -1,25 +1,21 @@
 """Changes, and the rules that may run after each: what test_reruns.py asks the real DAG for."""
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass, field
+
+from tests.workflow.graph import behind
 
 PROBLEMS = ("grad_ar", "tp_mlp", "uniform_a2a")
 TRAINED = ("grad_ar", "tp_mlp")
 MODELS = ("nano", "nano-dp")
 PROBLEM_OF = {"nano-dp": "grad_ar", **dict.fromkeys(("nano", "nano-small", "nano-m8", "nano-wide"), "tp_mlp")}
-AFTER_CONFIRM = {"deploy", "summary", "report"}
-AFTER_TRAINING = {"choose", "confirm", *AFTER_CONFIRM}
-AFTER_BENCH = {"finalists", "train", *AFTER_TRAINING}
-AFTER_WAYS = {"price", "search", "shortlist", "bench", *AFTER_BENCH}
-AFTER_ASKING = frozenset({"trial", "mended_search", *AFTER_WAYS} - {"price"})
-MODEL = {"fit", *AFTER_WAYS}
-RULES = {"selftest", "probe", "cases", "known_ways", *MODEL}
-MEASURED = RULES - {"cases"}  # the rules that measure, and what is behind them
+RULES = behind("selftest", "cases")  # all of them
+HAVE_SETTINGS = behind("probe", "cases")
 CORE = "overlayccl_core"
 CONFIG = "config/config.yaml"
 TREE = "results/local"
 STEPS = [f"{TREE}/train/{model}/steps.parquet" for model in MODELS]
-HAVE_SETTINGS = RULES - {"selftest"}
 
 # Each part of a machine's fingerprint is in tests/launching/test_fingerprint.py
 OTHER: dict[str, object] = {
@@ -49,7 +45,7 @@ class Row:
     """A change and the rules that may run, no others, for `problems` where they have one."""
 
     name: str
-    may_run: set[str]
+    may_run: Set[str]
     edits: dict[str, tuple[str, str]] = field(
         default_factory=dict
     )  # path -> (what stands there, what then does)
@@ -57,10 +53,8 @@ class Row:
     problems: tuple[str, ...] = PROBLEMS
     gone: tuple[str, ...] = ()  # outputs that a job which failed took with it
     machine: dict[str, object] = field(default_factory=dict)  # in what it is another one (plans.py)
-    asked: frozenset[str] = frozenset()  # what may run besides, where a search asks a language model
-    on_trn1: set[str] | None = (
-        None  # what may run there, where no model is trained; None: the same without that
-    )
+    asked: Set[str] = frozenset()  # what may run besides, where a search asks a language model
+    on_trn1: Set[str] | None = None  # what may run there, where no model is trained; None: the same
 
     @property
     def of_code(self) -> bool:
@@ -89,66 +83,64 @@ def new_column(table: str, before: str) -> dict[str, tuple[str, str]]:
 
 
 ROWS = [
-    Row("a feature of the cost model", MODEL, appended(f"{CORE}/costmodel/features.py")),
+    Row("a feature of the cost model", behind("fit"), appended(f"{CORE}/costmodel/features.py")),
     Row(
         "one Problem's file",
-        {"cases", "known_ways", *AFTER_WAYS} - {"train"},
+        behind("cases"),
         appended(f"{CORE}/problems/uniform_a2a.py"),
         problems=("uniform_a2a",),
     ),
     Row(
         "one Problem's known ways",
-        {"known_ways", *AFTER_WAYS},
+        behind("known_ways"),
         appended(f"{CORE}/strategies/grad_ar.py"),
         problems=("grad_ar",),
     ),
     Row(
         "ways that Problems share",
-        {"known_ways", *AFTER_WAYS},
+        behind("known_ways"),
         appended(f"{CORE}/strategies/ways/sums.py"),
         problems=(*TRAINED, "layer_block_ar", "dist_ce"),
     ),
-    Row("a rewrite rule", AFTER_WAYS - {"price"}, appended(f"{CORE}/rewrites/rules/merge.py")),
-    Row("the proposer of a search", AFTER_WAYS - {"price"}, appended(f"{CORE}/search/proposers/offline.py")),
-    Row("a column of theta", MODEL, new_column("theta", "FINGERPRINT,\n")),
-    Row("a column of candidates", AFTER_WAYS - {"price"}, new_column("candidates", "FINGERPRINT,\n")),
-    Row(
-        "a column of the shortlist", AFTER_WAYS - {"price", "search"}, new_column("shortlist", "NUMERICS,\n")
-    ),
-    Row("a column of the verdicts", AFTER_TRAINING, new_column("choice", "*VERDICT_COLUMNS,\n")),
-    Row("a column of summary", {"summary"}, new_column("summary", "*CANDIDATE_KEY,\n")),
-    Row("a column of confirmed", AFTER_CONFIRM | {"confirm"}, new_column("confirmed", "CANDIDATE_KEY[2],\n")),
+    Row("a rewrite rule", behind("search"), appended(f"{CORE}/rewrites/rules/merge.py")),
+    Row("the proposer of a search", behind("search"), appended(f"{CORE}/search/proposers/offline.py")),
+    Row("a column of theta", behind("fit"), new_column("theta", "FINGERPRINT,\n")),
+    Row("a column of candidates", behind("search"), new_column("candidates", "FINGERPRINT,\n")),
+    Row("a column of the shortlist", behind("shortlist"), new_column("shortlist", "NUMERICS,\n")),
+    Row("a column of the verdicts", behind("choose"), new_column("choice", "*VERDICT_COLUMNS,\n")),
+    Row("a column of summary", behind("summary"), new_column("summary", "*CANDIDATE_KEY,\n")),
+    Row("a column of confirmed", behind("confirm"), new_column("confirmed", "CANDIDATE_KEY[2],\n")),
     Row(
         "seconds of the launches that confirm",
-        AFTER_CONFIRM | {"confirm"},
+        behind("confirm"),
         {CONFIG: ("launches: 4\n  seconds: ", "launches: 4\n  seconds: 1")},
     ),
-    Row("the training gate", AFTER_TRAINING, appended(f"{CORE}/gates/training.py")),
-    Row("what stands", AFTER_CONFIRM | {"confirm"}, appended(f"{CORE}/evidence/standing.py")),
-    Row("how a file is published", AFTER_CONFIRM, appended(f"{CORE}/tables/published.py")),
-    Row("a column of what is deployed", AFTER_CONFIRM, new_column("deployed", "CHOSEN_AS,\n")),
-    Row("what a run says first", {"report"}, appended(f"{CORE}/report/sentences.py")),
-    Row("the choice", AFTER_TRAINING, appended(f"{CORE}/gates/choice.py")),
-    Row("the bench gate", AFTER_BENCH, appended(f"{CORE}/gates/bench.py")),
+    Row("the training gate", behind("choose"), appended(f"{CORE}/gates/training.py")),
+    Row("what stands", behind("confirm"), appended(f"{CORE}/evidence/standing.py")),
+    Row("how a file is published", behind("deploy"), appended(f"{CORE}/tables/published.py")),
+    Row("a column of what is deployed", behind("deploy"), new_column("deployed", "CHOSEN_AS,\n")),
+    Row("what a run says first", behind("report"), appended(f"{CORE}/report/sentences.py")),
+    Row("the choice", behind("choose"), appended(f"{CORE}/gates/choice.py")),
+    Row("the bench gate", behind("finalists"), appended(f"{CORE}/gates/bench.py")),
     Row(
         "the step driver",
-        {"train", *AFTER_TRAINING},
+        behind("train"),
         appended(f"{CORE}/training/driver.py"),
         problems=TRAINED,
-        on_trn1={"confirm", *AFTER_CONFIRM},  # which also times models, if there are any
+        on_trn1=behind("confirm"),  # which also times models, if there are any
     ),
     Row(
         "what a model computes",
-        {"train", *AFTER_TRAINING},
+        behind("train"),
         appended(f"{CORE}/training/models/llama.py"),
         problems=TRAINED,
         on_trn1=set(),
     ),
-    Row("what is deployed", AFTER_TRAINING, appended(f"{CORE}/emit/deployed.py")),
-    Row("what a deployed module does", AFTER_TRAINING, appended(f"{CORE}/emit/runtime/groups.py")),
+    Row("what is deployed", behind("choose"), appended(f"{CORE}/emit/deployed.py")),
+    Row("what a deployed module does", behind("choose"), appended(f"{CORE}/emit/runtime/groups.py")),
     Row(
         "the calls in emitted modules",
-        RULES - {"cases"},
+        behind("selftest"),
         appended(f"{CORE}/backends/torchdist/calls.py"),
         on_trn1=set(),
     ),
@@ -170,74 +162,78 @@ ROWS = [
     ),
     Row(
         "seconds of the bench",
-        {"bench", *AFTER_BENCH},
+        behind("bench"),
         {CONFIG: ("both directions\n  seconds: ", "both directions\n  seconds: 1")},
     ),
     Row(
         "families of the shortlist",
-        AFTER_WAYS - {"price", "search"},
+        behind("shortlist"),
         {CONFIG: ("  families: ", "  families: 1")},
     ),
     Row(
         "seconds of the training",
-        {"train", *AFTER_TRAINING},
+        behind("train"),
         {CONFIG: ("launches: 5\n  seconds: ", "launches: 5\n  seconds: 1")},
         problems=TRAINED,
     ),
     Row(
         "rounds of the search",
-        AFTER_WAYS - {"price"},
+        behind("search"),
         {"config/searches/offline.yaml": ("rounds: ", "rounds: 1")},
     ),
     Row(
         "the memory that Programs are held to",
-        {"known_ways", *AFTER_WAYS},
+        behind("known_ways"),
         {"config/deployments/local.yaml": ("memory_budget: 512MiB", "memory_budget: 513MiB")},
     ),
-    Row("bootstraps of the fit", MODEL, {CONFIG: ("  bootstraps: 200", "  bootstraps: 201")}),
-    Row("the held-out seed on the command line", {"probe", *MODEL}, config={"heldout_seed": 7}),
+    Row("bootstraps of the fit", behind("fit"), {CONFIG: ("  bootstraps: 200", "  bootstraps: 201")}),
+    Row("the held-out seed on the command line", behind("probe"), config={"heldout_seed": 7}),
     Row(
         "a Case of one Problem",
-        {"cases", "known_ways", *AFTER_WAYS} - {"train"},
+        behind("cases"),
         {CONFIG: ("payload: 512KiB", "payload: 256KiB")},
         problems=("uniform_a2a",),
     ),
     Row(
         "a backend's file that only the ranks run",
-        RULES - {"cases"},
+        behind("selftest"),
         appended(f"{CORE}/backends/torch_ranks/timer.py"),
     ),
-    Row("a fit that failed", MODEL, gone=("results/local/theta.parquet", "results/local/fidelity.parquet")),
+    Row(
+        "a fit that failed",
+        behind("fit"),
+        gone=("results/local/theta.parquet", "results/local/fidelity.parquet"),
+    ),
     Row(
         "a search that failed",
-        AFTER_WAYS - {"price", "train"},
+        behind("search"),
         gone=("results/local/problems/uniform_a2a/search/offline/candidates.parquet",),
         problems=("uniform_a2a",),
     ),
-    Row("a training that failed", {"train", *AFTER_TRAINING}, gone=tuple(STEPS), problems=TRAINED),
-    Row("the selftest's table is gone", MEASURED, gone=(f"{TREE}/selftest.parquet",)),
-    Row("how right the cost model is, is gone", MODEL, gone=(f"{TREE}/fidelity.parquet",)),
+    Row("a training that failed", behind("train"), gone=tuple(STEPS), problems=TRAINED),
+    Row("the selftest's table is gone", behind("selftest"), gone=(f"{TREE}/selftest.parquet",)),
+    Row("how right the cost model is, is gone", behind("fit"), gone=(f"{TREE}/fidelity.parquet",)),
     Row(
         "what ran at a model's sites is gone",
-        {"train", *AFTER_TRAINING},
+        behind("train"),
         gone=(f"{TREE}/train/nano-dp/stamps.parquet",),
         problems=("grad_ar",),
     ),
     Row(
         "how a bench was made is gone",
-        {"bench", *AFTER_BENCH},
+        behind("bench"),
         gone=(f"{TREE}/problems/tp_mlp/bench.sidecar.json",),
         problems=("tp_mlp",),
     ),
     Row(
         "the sketches of a search are gone",
-        AFTER_WAYS - {"price", "train"},
+        behind("search"),
         gone=(f"{TREE}/problems/uniform_a2a/search/offline/sketches.parquet",),
         problems=("uniform_a2a",),
     ),
     Row(
         "what was confirmed of stamps is gone",
-        {"confirm", *AFTER_CONFIRM},
+        behind("confirm"),
         gone=(f"{TREE}/confirmed_stamps.parquet",),
     ),
     Row(
@@ -246,11 +242,11 @@ ROWS = [
         config={"problems": "uniform_a2a,tp_mlp,grad_ar", "models": "nano-dp,nano"},
     ),
     Row("another machine: what was measured stays", set(), machine=OTHER),
-    Row("another machine: measured again", MEASURED, machine=OTHER, config={"machine": "here"}),
+    Row("another machine: measured again", behind("selftest"), machine=OTHER, config={"machine": "here"}),
     Row("measured again, where it was measured", set(), machine=SAME, config={"machine": "here"}),
     Row("a command of people", set(), appended(f"{CORE}/cli/render.py")),
-    Row("a figure of the report", {"report"}, appended(f"{CORE}/report/charts.py")),
-    Row("the page's look", {"report"}, appended(f"{CORE}/report/style.css", "\nb { color: red }\n")),
+    Row("a figure of the report", behind("report"), appended(f"{CORE}/report/charts.py")),
+    Row("the page's look", behind("report"), appended(f"{CORE}/report/style.css", "\nb { color: red }\n")),
     Row(
         "Python written in another way",
         set(),
@@ -267,13 +263,13 @@ ROWS = [
         "another backend's files",
         set(),
         appended(f"{CORE}/backends/torchxla/backend.py"),
-        on_trn1=RULES - {"cases", "train"},
+        on_trn1=behind("selftest"),
     ),
     Row(
         "another launcher",
         set(),
         appended(f"{CORE}/launching/launchers/slurm.py"),
-        on_trn1=RULES - {"cases", "train"},
+        on_trn1=behind("selftest"),
     ),
     Row("a proposer that no search has", set(), appended(f"{CORE}/search/proposers/random.py")),
     Row("a model that is not trained", set(), {"config/models/nano-wide.yaml": ("layers: 4", "layers: 5")}),
@@ -299,30 +295,30 @@ ROWS = [
         "names of arms",
         RULES,
         appended(f"{CORE}/measuring/frameworks.py"),
-        on_trn1=RULES - {"cases", "train"},
+        on_trn1=behind("selftest"),
     ),
-    Row("statistics", MEASURED, appended(f"{CORE}/measuring/statistics.py")),
+    Row("statistics", behind("selftest"), appended(f"{CORE}/measuring/statistics.py")),
     Row(
         "the counts of microbatches of a model",
-        {"cases", "known_ways", *AFTER_WAYS},
+        behind("cases"),
         {"config/models/nano.yaml": ("microbatches: [1, 4]", "microbatches: [1, 2, 4]")},
         problems=("tp_mlp",),
     ),
     Row(
         "what the deployment's file says of its ranks",
-        RULES - {"cases"},
+        behind("selftest"),
         {"config/deployments/local.yaml": ("memory_budget:", "start_timeout_s: 130\nmemory_budget:")},
     ),
     Row(
         "a prompt",
         set(),
         appended(f"{CORE}/search/prompts/standing.md", "\nAnd be brief.\n"),
-        asked=AFTER_ASKING,
+        asked=behind("search"),
     ),
-    Row("a style of asking", set(), appended(f"{CORE}/search/styles/enumerate.py"), asked=AFTER_ASKING),
+    Row("a style of asking", set(), appended(f"{CORE}/search/styles/enumerate.py"), asked=behind("search")),
     Row(
         "words of a rewrite rule's docstring, which a search tells on",
-        AFTER_WAYS - {"price"},
+        behind("search"),
         {f"{CORE}/rewrites/rules/merge.py": ('"""{C(x_i)} ->', '"""Merge: {C(x_i)} ->')},
     ),
     Row(
@@ -330,7 +326,7 @@ ROWS = [
         set(),
         {f"{CORE}/problems/uniform_a2a.py": ('"""uniform_a2a: every rank', '"""uniform_a2a: each rank')},
         problems=("uniform_a2a",),
-        asked=AFTER_ASKING - {"train"},
+        asked=behind("search"),
     ),
 ]
 CLUSTER = {"deployment": "trn1"}

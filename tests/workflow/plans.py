@@ -1,9 +1,9 @@
 """What would Snakemake run, asked in-process: reads a request from standard input, writes the plans.
 
 Run inside a copy of the repository. {"base": {key: value}, "target": name, "steps": [step, ...]} gives one {rule:
-[problem or model or "", ...]} of all jobs that the target has, and one for each step: what the target (without one:
-`all`) may run after a run as `base` says. A plan holds all that stands behind a checkpoint; what a run then leaves
-out is not known before. What a step changes is undone after it:
+[problem or model or "", ...]} of all jobs that the target has, {rule: [rule that it reads from, ...]}, and one of
+jobs for each step: what the target (without one: `all`) may run after a run as `base` says. A plan holds all that
+stands behind a checkpoint; what a run then leaves out is not known before. What a step changes is undone after it:
 
 {"edits": {path: text}, "config": {key: value}, "gone": [path], "machine": {"host": name,
 "kernel": name, "torch": version, "environment": {name: value}}, "by_code": whether no plan is made (`by_code`)}
@@ -96,11 +96,16 @@ def main() -> None:
 
 
 def plans(request: dict[str, Any]) -> Iterator[dict[str, list[str]]]:
-    """All jobs, then one for each step."""
+    """All jobs, what their rules read, then the jobs of each step."""
     base, target = request.get("base", {}), request.get("target", "all")
     with mock.patch("workflow_scripts.pipeline.check_backend"):  # nothing starts: ranks need no library
         flow = finish(base, target)
-        yield _subjects(job for job in flow.dag.jobs if job.shellcmd)
+        jobs = [job for job in flow.dag.jobs if job.shellcmd]
+        yield _subjects(jobs)
+        reads = {(job.rule.name, of.rule.name) for job in jobs for of in flow.dag.dependencies[job]}
+        yield {
+            rule: sorted(of for one, of in reads if one == rule) for rule in {job.rule.name for job in jobs}
+        }
     for step in request["steps"]:
         before = {path: Path(path).read_text() for path in step["edits"]}
         for path, text in step["edits"].items():

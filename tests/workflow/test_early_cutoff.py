@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from overlayccl_core.rule import rules
+from tests.workflow.graph import READS, WHERE_ASKED, behind
 from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
 
@@ -31,15 +33,18 @@ PIPE = TINY | {"parallelism": "pipeline", "schedule": "gpipe", "layers": 2}
 FEATURES = "overlayccl_core/costmodel/features.py"
 
 
-def of_problems(*rules: str) -> set[str]:
-    """Jobs of every Problem."""
-    return {f"{rule} {problem}" for rule in rules for problem in PROBLEMS}
+def jobs(*names: str) -> set[str]:
+    """All jobs of these rules."""
+    subjects = {(): ("",), ("model",): (" pipe",)}
+    of_problems = tuple(f" {problem}" for problem in PROBLEMS)
+    return {f"{name}{one}" for name in names for one in subjects.get(rules()[name].of, of_problems)}
 
 
-PRICED = {"fit"} | of_problems("price", "search", "shortlist")
-COMPARED = {"deploy", "summary", "report"} | of_problems("finalists", "choose")
-MEASURED = {"selftest", "probe", "train pipe", "confirm"} | of_problems("bench")
-EVERYTHING = MEASURED | PRICED | COMPARED | of_problems("cases", "known_ways")
+PRICED = jobs("fit", "price", "search", "shortlist")
+COMPARED = jobs(*behind("bench", equal=("finalists", "choose")) - {"bench"})
+MEASURED = jobs("selftest", "probe", "bench", "train", "confirm")
+BEHIND_BENCH = jobs(*behind("finalists"))
+EVERYTHING = jobs(*READS.keys() - WHERE_ASKED)
 
 
 @dataclass(frozen=True)
@@ -134,12 +139,12 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_problems_whose_shortlis
 ) -> None:
     """Of pp_send_recv some prices differ, and the shortlist does not."""
     started = set(runs["one kind cheaper"].started)
-    assert started == PRICED | COMPARED | {"bench grad_ar", "train pipe", "confirm"}
+    assert started == PRICED | BEHIND_BENCH | {"bench grad_ar"}
 
 
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:
     started = set(runs["rounds of the bench"].started)
-    assert started == of_problems("bench") | COMPARED
+    assert started == jobs("bench") | COMPARED
 
 
 def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_with_it(
@@ -148,7 +153,7 @@ def test_in_another_environment_what_was_measured_stays_and_nothing_is_mixed_wit
     stays = runs["another environment"]
     assert stays.started == () and "Nothing to be done" in stays.said
     refused = runs["another environment, and a change"]
-    assert set(refused.started) <= of_problems("bench")
+    assert set(refused.started) <= jobs("bench")
     for said in (stays.said, refused.said.partition("ERROR: ")[2]):
         then, now = re.findall(r"cpu .* #[0-9a-f]{8}", said)[0].split(". This is: ")
         assert "MALLOC_ARENA_MAX" not in then and "MALLOC_ARENA_MAX=1" in now
@@ -160,7 +165,7 @@ def test_where_it_is_asked_for_all_that_is_measured_is_measured_again_and_the_ru
 ) -> None:
     """Capabilities, shortlists and finalists come out equal: each rule that measures runs for its own parameter."""
     again = runs["measured again"]
-    assert MEASURED <= set(again.started) <= MEASURED | PRICED | COMPARED
+    assert MEASURED <= set(again.started) <= MEASURED | PRICED | BEHIND_BENCH
     for job in MEASURED:
         (line,) = (line for line in again.said.splitlines() if f"{job}: begins" in line)
         assert "begins again: " in line and "told something else: " in line, line

@@ -11,6 +11,7 @@ import yaml
 
 from overlayccl_core.cli.main import main
 from overlayccl_core.digest import closure
+from overlayccl_core.rule import rules
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
@@ -20,6 +21,7 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import read
+from tests.workflow.graph import WHERE_ASKED
 from tests.workflow.repository import snakemake
 from tests.workflow.small import SMALL
 from workflow_scripts.pipeline import prepare
@@ -28,15 +30,6 @@ pytestmark = [
     pytest.mark.ranks,
     pytest.mark.timeout(1800),
 ]  # one run of everything: a minute or two, if alone
-
-RULES = {
-    *("selftest", "probe", "fit", "cases", "known_ways", "price", "search", "shortlist", "bench"),
-    *("finalists", "train", "choose", "confirm", "deploy", "summary", "report"),
-    *("longtrain", "losses"),
-    *("ablation", "ablation_page"),
-    *("ask_probes", "time_probes", "weigh_probes", "probing_page"),
-    "archive",
-}
 
 
 def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
@@ -167,12 +160,13 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
     config = yaml.safe_load(Path("config/config.yaml").read_text())
     pipeline = prepare(config | {"problems": list(SMALL["cases"])}, ())
     traced = {path.stem: set(path.read_text().split()) for path in (finished / "traced").iterdir()}
-    assert {name.partition("-")[0] for name in traced} == RULES
+    named = {name for name, rule in rules().items() if not rule.like} - WHERE_ASKED  # no search asks here
+    assert {name.partition("-")[0] for name in traced} == named
     for name, loaded in traced.items():
         rule, _, problem = name.partition("-")
         if rule == "archive":
             continue  # it opens all files, to pack them
-        model = problem if rule in ("train", "longtrain") else None
+        model = problem if rules()[rule].of == ("model",) else None
         search = {"search": "offline", "ask_probes": "command"}.get(rule)
         plugins = pipeline.plugins(rule, None if model else problem or None, model, search)
         covered = {p.relative_to(finished).as_posix() for p in closure(rule, *plugins, root=finished)}

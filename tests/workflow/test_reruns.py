@@ -5,7 +5,7 @@ leaves that out where the table comes out equal. What does run is in test_early_
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from tests.workflow.changes import (
     narrowed,
 )
 from tests.workflow.changes_of_targets import OF_TARGETS
+from tests.workflow.graph import READS, WHERE_ASKED
 from tests.workflow.repository import ROOT, copy_to, python
 
 
@@ -56,7 +57,7 @@ def step(*rows: Row, by_code: bool = False) -> dict[str, object]:
 def planned(
     folder: Path, base: dict[str, object], steps: Sequence[dict[str, object]], target: str = "all"
 ) -> list[Plan]:
-    """All jobs of a target, then those that it plans in each step, after a run as `base` says."""
+    """All jobs of a target, what each rule reads, and the jobs of each step after a run as `base` says."""
     root = copy_to(folder)
     (root / CONFIG).write_text(narrowed((root / CONFIG).read_text()))
     request = {"base": base, "target": target, "steps": steps}
@@ -66,13 +67,13 @@ def planned(
     return plans
 
 
-def expected(row: Row, may_run: set[str], whole: Plan) -> Plan:
-    """The jobs of some rules that are of the row's Problems, or of none."""
+def expected(row: Row, may_run: Set[str], whole: Plan) -> Plan:
+    """The jobs of some rules that are of the row's Problems, or of none; a rule may have no job here."""
 
     def concerned(subject: str) -> bool:
         return not subject or row.problems == PROBLEMS or PROBLEM_OF.get(subject, subject) in row.problems
 
-    of_rules = {rule: [one for one in whole[rule] if concerned(one)] for rule in may_run}
+    of_rules = {rule: [one for one in whole.get(rule, ()) if concerned(one)] for rule in may_run}
     return {rule: subjects for rule, subjects in of_rules.items() if subjects}
 
 
@@ -83,15 +84,34 @@ PLANNED_TOO = next(
 )  # of the rows of code, by a plan
 
 
+def written_down(jobs: Set[str]) -> Plan:
+    """What READS tells of the rules that have jobs."""
+    return {rule: sorted(READS.get(rule, set()) & jobs) for rule in jobs}
+
+
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, dict[str, Plan]]:
-    """As it is configured. The name of PLANNED_TOO stands for its plan by Snakemake, an empty one for NOTHING."""
+    """As it is configured. The name of PLANNED_TOO stands for its plan by Snakemake, an empty one for NOTHING.
+
+    READS stands for what the rules read.
+    """
     steps = [step(row, by_code=row.of_code) for row in SOMETHING]
-    whole, nothing, *more = planned(
+    whole, reads, nothing, *more = planned(
         tmp_path_factory.mktemp("repository"), {}, [step(*NOTHING), *steps, step(PLANNED_TOO)]
     )
     names = [row.name for row in SOMETHING]
-    return whole, {"": nothing, **dict(zip([*names, f"{PLANNED_TOO.name}, planned"], more, strict=True))}
+    return whole, {
+        "": nothing,
+        "READS": reads,
+        **dict(zip([*names, f"{PLANNED_TOO.name}, planned"], more, strict=True)),
+    }
+
+
+def test_every_rule_reads_what_is_written_down(plans: tuple[Plan, dict[str, Plan]]) -> None:
+    """If this fails, so do those below: a new rule, or a new input of one, belongs into READS of graph.py."""
+    whole, of_rows = plans
+    assert of_rows["READS"] == written_down(set(whole))
+    assert set(whole) == READS.keys() - WHERE_ASKED
 
 
 @pytest.mark.parametrize("row", SOMETHING, ids=lambda row: row.name)
@@ -111,13 +131,12 @@ def test_jobs_of_other_code_are_those_that_snakemake_plans(plans: tuple[Plan, di
     assert of_rows[f"{PLANNED_TOO.name}, planned"] == expected(PLANNED_TOO, PLANNED_TOO.may_run, whole)
 
 
-def on_base(base: str, row: Row) -> set[str]:
+def on_base(base: str, row: Row) -> Set[str]:
     """The rules that may run there."""
     if base == OF_CLUSTER:
-        return row.may_run - {"train"} if row.on_trn1 is None else row.on_trn1
+        return row.may_run if row.on_trn1 is None else row.on_trn1
     if base == OF_ASKED:
-        may_run = row.may_run | row.asked
-        return may_run | ({"trial", "mended_search"} if "search" in may_run else set())
+        return row.may_run | row.asked
     return set() if base == "evidence" and "tp_mlp" not in row.problems else row.may_run
 
 
@@ -135,11 +154,12 @@ def test_it_is_the_same_with_other_presets_and_with_several_searches(
     )
     rows = [row for n, row in enumerate(EVERYWHERE) if row not in nothing and (n % 5 == 0 or differs(row))]
     steps = [step(row, by_code=row.of_code) for row in rows]
-    whole, none, *plans = planned(tmp_path_factory.mktemp("other"), BASES[base], [step(*nothing), *steps])
+    whole, reads, none, *plans = planned(
+        tmp_path_factory.mktemp("other"), BASES[base], [step(*nothing), *steps]
+    )
     assert none == {}, [row.name for row in nothing]
-    assert base != OF_ASKED or set(rules(ALL)) == set(
-        whole
-    )  # what is declared is planned, and no other target's
+    assert reads == written_down(set(whole))
+    assert base != OF_ASKED or set(rules(ALL)) == set(whole) == set(READS)  # and no other target's
     for row, plan in zip(rows, plans, strict=True):
         jobs = expected(row, on_base(base, row), whole)
         if base == OF_ASKED and not row.may_run:  # of the two searches the one that asks
@@ -153,7 +173,7 @@ def test_other_targets_run_what_depends_on_a_change_and_nothing_else(
 ) -> None:
     rows = OF_TARGETS[target]
     steps = [step(row, by_code=row.of_code) for row in rows]
-    whole, *plans = planned(tmp_path_factory.mktemp("target"), ASKED, steps, target)
+    whole, _, *plans = planned(tmp_path_factory.mktemp("target"), ASKED, steps, target)
     assert set(rules(target)) <= set(whole)
     for row, plan in zip(rows, plans, strict=True):
         assert plan == expected(row, row.may_run, whole), (target, row.name)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -33,7 +32,7 @@ from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.rows import frame_of
-from overlayccl_core.tables.table import Table
+from overlayccl_core.tables.table import Rows, Table
 from overlayccl_core.tables.theta import THETA
 
 TOPOLOGY = "trn1.32xlarge"
@@ -138,10 +137,9 @@ def staged(
         }
     )
 
-    def keep(stage: str, begun: float, rows: dict[str, Any], *kept: Table) -> None:
+    def keep(stage: str, begun: float, rows: Rows, table: Table) -> None:
         took[stage] = time.process_time() - begun
-        for table in kept:
-            tables[table.name] = frame_of(rows[table.name], table.schema, table.name)
+        tables[table.name] = frame_of(rows, table.schema, table.name)
 
     def silent(_text: str) -> None:
         pass
@@ -156,7 +154,7 @@ def staged(
         answers=Path("nowhere"), tree=Path("nowhere"), max_usd=0.0
     )  # the rules' own search asks nobody
     rows = search.run(here, by, *inputs, allowance=nobody, clock=time.monotonic, progress=silent)
-    keep("search", begun, rows, CANDIDATES)
+    keep("search", begun, rows["candidates"], CANDIDATES)
     tables["search_ends"] = pl.DataFrame(rows["search_ends"], infer_schema_length=None)
     begun = time.process_time()
     listed = shortlist.run(
@@ -166,7 +164,7 @@ def staged(
         progress=silent,
     )
     took["shortlist"] = time.process_time() - begun
-    tables["shortlist"] = pl.DataFrame(listed["shortlist"], infer_schema_length=None)
+    tables["shortlist"] = pl.DataFrame(listed, infer_schema_length=None)
     return tables, took
 
 

@@ -35,7 +35,7 @@ KEY = ("case", "direction", "candidate")
 
 def main(job: RuleJob) -> None:
     """Write the table bench of one Problem."""
-    tables = run(
+    rows = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
         job.read(SHORTLIST),
@@ -43,7 +43,7 @@ def main(job: RuleJob) -> None:
         progress=job.say,
         code=job.option("code"),
     )
-    job.write({BENCH: tables["bench"]})
+    job.write({BENCH: rows})
     forget(job.partial, partial_rule(job.problem), job.all_outputs)
 
 
@@ -55,7 +55,7 @@ def run(
     *,
     progress: Callable[[str], None],
     code: str = "",
-) -> dict[str, list[dict[str, Any]]]:
+) -> list[dict[str, Any]]:
     """Return the rows of `bench`: one per launch and candidate, and one for each candidate that failed.
 
     `code`: digest of the rule's code; launches of other code are not reused.
@@ -106,7 +106,7 @@ def run(
         }
         for key, one in failed.items()
     ]
-    return {"bench": [*timed_rows, *failed_rows]}
+    return [*timed_rows, *failed_rows]
 
 
 def partial_rule(problem: str) -> str:

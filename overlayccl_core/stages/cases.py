@@ -15,22 +15,22 @@ from overlayccl_core.tables.rule_job import RuleJob
 
 def main(job: RuleJob) -> None:
     """Write the table cases of one Problem."""
-    tables = run(
+    rows = run(
         Settings.from_part(job.option("settings")),
         load(job.option("deployment")),
         job.problem,
         progress=job.say,
     )
-    job.write({CASES: tables["cases"]})
+    job.write({CASES: rows})
 
 
 def run(
     settings: Settings, deployment: Deployment, problem: str, progress: Callable[[str], None]
-) -> dict[str, list[dict[str, Any]]]:
+) -> list[dict[str, Any]]:
     """Return the rows of `cases`."""
     cases = cases_of(settings, deployment, problem)
     progress(f"{problem}: {len(cases)} Cases: {', '.join(c.id for c in cases)}")
-    return {"cases": [row(case) for case in cases]}
+    return [row(case) for case in cases]
 
 
 def row(case: Case) -> dict[str, Any]:

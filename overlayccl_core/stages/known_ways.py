@@ -43,13 +43,13 @@ class KnownWay:
 
 def main(job: RuleJob) -> None:
     """Write the table known_ways of one Problem."""
-    tables = run(load(job.option("deployment")), job.read(CASES), job.read(CAPABILITIES), progress=job.say)
-    job.write({KNOWN_WAYS: tables["known_ways"]})
+    rows = run(load(job.option("deployment")), job.read(CASES), job.read(CAPABILITIES), progress=job.say)
+    job.write({KNOWN_WAYS: rows})
 
 
 def run(
     deployment: Deployment, cases: pl.DataFrame, capabilities: pl.DataFrame, progress: Callable[[str], None]
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `known_ways`: Programs, roles and verdicts; the same for the same input."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     rows: list[Row] = []
@@ -59,7 +59,7 @@ def run(
             proven = sum(r["equivalence"] == Outcome.PASS for r in here)
             progress(f"{case.id} {problem.direction.value}: {proven} of {len(here)} strategies proven")
             rows += here
-    return {"known_ways": rows}
+    return rows
 
 
 def known_way_rows(

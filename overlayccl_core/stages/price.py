@@ -26,8 +26,8 @@ Row = dict[str, Any]
 def main(job: RuleJob) -> None:
     """Write the table prices of one Problem."""
     deployment = load(job.option("deployment"))
-    tables = run(deployment, job.read(KNOWN_WAYS), job.read(THETA), job.read(FIDELITY), progress=job.say)
-    job.write({PRICES: tables["prices"]})
+    rows = run(deployment, job.read(KNOWN_WAYS), job.read(THETA), job.read(FIDELITY), progress=job.say)
+    job.write({PRICES: rows})
 
 
 def run(
@@ -37,7 +37,7 @@ def run(
     fidelity: pl.DataFrame,
     *,
     progress: Callable[[str], None],
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `prices`: one for every known way with a Program."""
     one_fingerprint({"theta": theta, "fidelity": fidelity}, f"{snakemake()} --forcerun fit")
     costs = theta_of(theta, fidelity)
@@ -45,7 +45,7 @@ def run(
     rows = [_row(way, costs) for way in programs.iter_rows(named=True)]
     without = sum(row["predicted_us"] is None for row in rows)
     progress(f"{deployment.name}: {len(rows)} prices" + (f", {without} without a value" if without else ""))
-    return {"prices": rows}
+    return rows
 
 
 def _row(way: Row, theta: Theta) -> Row:

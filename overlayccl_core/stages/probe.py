@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 def main(job: RuleJob) -> None:
     """Write the table probes."""
-    tables = run(
+    rows = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
         job.read(CAPABILITIES),
@@ -30,7 +30,7 @@ def main(job: RuleJob) -> None:
         progress=job.say,
         code=job.option("code"),
     )
-    job.write({PROBES: tables["probes"]})
+    job.write({PROBES: rows})
     forget(job.partial, PARTIAL_RULE, job.all_outputs)
 
 
@@ -42,11 +42,10 @@ def run(
     *,
     progress: Callable[[str], None],
     code: str = "",
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `probes`. `code`: digest of the rule's code; launches of other code are not reused."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     probes = to_time(deployment, settings, can, progress)
-    rows = time_probes(
+    return time_probes(
         *(probes, deployment, settings.probe, partial_dir), rule=PARTIAL_RULE, code=code, progress=progress
     )
-    return {"probes": rows}

@@ -54,7 +54,7 @@ class _Entry:
 
 def main(job: RuleJob) -> None:
     """Write the table shortlist of one Problem."""
-    tables = run(
+    rows = run(
         Settings.from_part(job.option("settings")),
         job.read(KNOWN_WAYS),
         job.read(PRICES),
@@ -62,7 +62,7 @@ def main(job: RuleJob) -> None:
         backend_of(load(job.option("deployment"))).emit,
         progress=job.say,
     )
-    job.write({SHORTLIST: tables["shortlist"]})
+    job.write({SHORTLIST: rows})
 
 
 def run(
@@ -73,7 +73,7 @@ def run(
     emit: Emit,
     *,
     progress: Callable[[str], None],
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `shortlist`; the same for the same input, sorted by role and name.
 
     Args:
@@ -97,7 +97,7 @@ def run(
         rows += [_row(place, entry) for entry in listed]
     if not rows:
         raise ValueError("no Case has anything to be chosen: each is solved without any exchange")
-    return {"shortlist": rows}
+    return rows
 
 
 def _proven(frame: pl.DataFrame) -> list[Row]:

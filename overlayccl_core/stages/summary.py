@@ -55,10 +55,10 @@ def main(job: RuleJob) -> None:
         )
         for problem in job.problems
     }
-    tables = run(
+    rows = run(
         load(job.option("deployment")), problems, job.read(PROBES), job.read(FIDELITY), progress=job.say
     )
-    job.write({SUMMARY: tables["summary"]})
+    job.write({SUMMARY: rows})
 
 
 def run(
@@ -68,7 +68,7 @@ def run(
     fidelity: pl.DataFrame,
     *,
     progress: Callable[[str], None],
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `summary`: of each Case and direction with a choice, known ways before finds."""
     frames: dict[str | Path, pl.DataFrame] = {"probes": probes, "fidelity": fidelity}
     frames |= {f"{name}: bench": tables.bench for name, tables in problems.items()}
@@ -81,7 +81,7 @@ def run(
         progress(f"below the physical floor, so not valid: {', '.join(invalid)}")
     if any(row["disturbed"] for row in rows):
         progress("others took CPU time while candidates ran: measure again on a quiet machine")
-    return {"summary": rows}
+    return rows
 
 
 def _problem_rows(tables: SummaryTables, floor: Floor) -> list[Row]:

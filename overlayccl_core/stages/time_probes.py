@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 def main(job: RuleJob) -> None:
     """Write the table compared_probes."""
-    tables = run(
+    rows = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
         job.read(CAPABILITIES),
@@ -36,7 +36,7 @@ def main(job: RuleJob) -> None:
         progress=job.say,
         code=job.option("code"),
     )
-    job.write({COMPARED_PROBES: tables["compared_probes"]})
+    job.write({COMPARED_PROBES: rows})
     forget(job.partial, PARTIAL_RULE, job.all_outputs)
 
 
@@ -49,7 +49,7 @@ def run(
     *,
     progress: Callable[[str], None],
     code: str = "",
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `compared_probes`. chosen: `chosen_probes` of all choosing searches."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     sweep = to_time(deployment, settings, can, progress)
@@ -72,7 +72,7 @@ def run(
     rows = [
         row | {"fixed": row["program"] in fixed, "chosen_by": by.get(row["program"], [])} for row in timed
     ]
-    return {"compared_probes": rows}
+    return rows
 
 
 def _chosen(chosen: pl.DataFrame) -> list[Probe]:

@@ -34,7 +34,7 @@ KEY = ("case", "direction", "candidate")
 def main(job: RuleJob) -> None:
     """Write the table trials of one search of one Problem."""
     search = job.option("search")
-    tables = run(
+    rows = run(
         load(job.option("deployment")),
         search,
         job.read(CANDIDATES),
@@ -42,7 +42,7 @@ def main(job: RuleJob) -> None:
         progress=job.say,
         code=job.option("code"),
     )
-    job.write({TRIALS: tables["trials"]})
+    job.write({TRIALS: rows})
     forget(job.partial, partial_rule(job.problem, search), job.all_outputs)
 
 
@@ -54,7 +54,7 @@ def run(
     *,
     progress: Callable[[str], None],
     code: str = "",
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `trials`: one for every proven sketch of the search's candidates; none without any.
 
     `code`: digest of the rule's code; trials of other code are not reused.
@@ -67,7 +67,7 @@ def run(
     proven = [Proven(job=_job(row, backend.emit), numerics=NumericsClass(row["numerics"])) for row in rows]
     if not proven:
         progress("no sketch is proven, so none is run")
-        return {"trials": []}
+        return []
     batch = TimingBatch(
         jobs=[one.job for one in proven],
         deployment=deployment,
@@ -76,7 +76,7 @@ def run(
         rule=partial_rule(rows[0]["case"].partition("/")[0], search),
         code=code,
     )
-    return {"trials": list(_rows(rows, check_values(batch, value_check(proven), progress), search))}
+    return list(_rows(rows, check_values(batch, value_check(proven), progress), search))
 
 
 def partial_rule(problem: str, search: str) -> str:

@@ -18,14 +18,14 @@ Row = dict[str, Any]
 
 def main(job: RuleJob) -> None:
     """Write the table probing."""
-    tables = run(
+    rows = run(
         Settings.from_part(job.option("settings")),
         job.read_all(ASKED_PROBES),
         job.read_all(PROBE_CALLS),
         job.read(COMPARED_PROBES),
         progress=job.say,
     )
-    job.write({PROBING: tables["probing"]})
+    job.write({PROBING: rows})
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     compared: pl.DataFrame,
     *,
     progress: Callable[[str], None],
-) -> dict[str, list[Row]]:
+) -> list[Row]:
     """Return the rows of `probing`. asked, calls: `asked_probes` and `probe_calls` of all choosing searches."""
     fingerprint = one_fingerprint({"compared_probes": compared}, f"{snakemake()} --forcerun time_probes")
     programs = compared.unique("program", keep="first", maintain_order=True)
@@ -59,7 +59,7 @@ def run(
                 f"{row['priced']} of {row['heldout']} held-out Programs"
             )
     of_all = {"fingerprint": fingerprint, "disturbed": bool(compared["disturbed"].any())}
-    return {"probing": [row | of_all for row in rows]}
+    return [row | of_all for row in rows]
 
 
 _OF_OTHERS: Row = {"made_by": [], "calls": None, "launches": None, "usd": None, "ended": ""}

@@ -125,14 +125,14 @@ def test_an_unknown_problem_is_named_with_those_there_are() -> None:
 
 def test_rows_fit_the_table_and_give_the_cases_back() -> None:
     configured, said = _settings("tp_mlp", TP, {**TP, "site": "entry"}), list[str]()
-    rows = cases.run(configured, _deployment(), "tp_mlp", said.append)["cases"]
+    rows = cases.run(configured, _deployment(), "tp_mlp", said.append)
     assert [set(row) for row in rows] == [{c.name for c in CASES.columns}] * 2
     assert [catalog.case_from_row(row) for row in rows] == cases_of(configured, _deployment(), "tp_mlp")
     assert "2 Cases" in said[0]
 
 
 def test_a_row_whose_id_belongs_to_another_case_is_refused() -> None:
-    (row,) = cases.run(_settings("tp_mlp", TP), _deployment(), "tp_mlp", lambda line: None)["cases"]
+    (row,) = cases.run(_settings("tp_mlp", TP), _deployment(), "tp_mlp", lambda line: None)
     with pytest.raises(ValueError, match="does not belong"):
         catalog.case_from_row({**row, "ranks": 4, "ranks_per_node": 4})
 

@@ -65,7 +65,7 @@ def known_of(tmp_path_factory: pytest.TempPathFactory, tp_flow: SimpleNamespace)
     def of(cases: tuple[Case, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
         folder = tmp_path_factory.mktemp("known")
         rows = write(CASES, [row_of(one) for one in cases], folder / "cases.parquet")
-        ways = known_ways.run(tp_flow.deployment, rows, capabilities(), progress=quiet)["known_ways"]
+        ways = known_ways.run(tp_flow.deployment, rows, capabilities(), progress=quiet)
         return rows, write(KNOWN_WAYS, ways, folder / "known_ways.parquet")
 
     return of

@@ -69,20 +69,19 @@ def flow_of(folder: Path, problem: str, entries: Sequence[Mapping[str, Any]]) ->
     probes = checked(PROBES, timed(probes_of(deployment, configured)))
     fitted = fit.run(configured, probes, progress=quiet)
     theta, judged = checked(THETA, fitted["theta"]), checked(FIDELITY, fitted["fidelity"])
-    listed = checked(CASES, cases.run(configured, deployment, problem, progress=quiet)["cases"])
-    ways = checked(
-        KNOWN_WAYS, known_ways.run(deployment, listed, capabilities(), progress=quiet)["known_ways"]
-    )
-    prices = checked(PRICES, price.run(deployment, ways, theta, judged, progress=quiet)["prices"])
+    listed = checked(CASES, cases.run(configured, deployment, problem, progress=quiet))
+    ways = checked(KNOWN_WAYS, known_ways.run(deployment, listed, capabilities(), progress=quiet))
+    prices = checked(PRICES, price.run(deployment, ways, theta, judged, progress=quiet))
     candidates = checked(CANDIDATES, list(candidates_of(ways, theta_of(theta, judged))))
-    chosen = shortlist.run(configured, ways, prices, candidates, emit, progress=quiet)
-    shortlisted = checked(SHORTLIST, chosen["shortlist"])
+    shortlisted = checked(
+        SHORTLIST, shortlist.run(configured, ways, prices, candidates, emit, progress=quiet)
+    )
     bench = checked(BENCH, bench_rows(shortlisted.iter_rows(named=True)))
     ranked = finalists.run(ways, shortlisted, bench, prices, candidates, probes, {}, progress=quiet)
     compared = checked(FIDELITY, ranked["fidelity"])
     ready = checked(FINALISTS, ranked["finalists"])
     return SimpleNamespace(
-        known_ways=ways, **{k: v for k, v in locals().items() if k not in ("chosen", "ranked", "ways")}
+        known_ways=ways, **{k: v for k, v in locals().items() if k not in ("ranked", "ways")}
     )
 
 

@@ -74,14 +74,14 @@ class Flow:
         return {t.name: self.checked(t, rows[t.name]) for t in (ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS)}
 
     def weighed(self, asked: dict[str, pl.DataFrame], can: pl.DataFrame) -> SimpleNamespace:
-        rows = time_probes.run(
+        timed = time_probes.run(
             *(self.deployment, self.settings, can, asked["chosen_probes"], self.folder / ".partial"),
             progress=quiet,
         )
-        compared = self.checked(COMPARED_PROBES, rows["compared_probes"])
+        compared = self.checked(COMPARED_PROBES, timed)
         calls = asked["probe_calls"]
-        rows = weigh_probes.run(self.settings, asked["asked_probes"], calls, compared, progress=quiet)
-        return SimpleNamespace(compared=compared, probing=self.checked(PROBING, rows["probing"]))
+        weighed = weigh_probes.run(self.settings, asked["asked_probes"], calls, compared, progress=quiet)
+        return SimpleNamespace(compared=compared, probing=self.checked(PROBING, weighed))
 
 
 def test_every_call_of_a_tool_is_a_row_and_the_last_says_why_it_ended(

@@ -48,8 +48,8 @@ def shortlist(path: Path) -> pl.DataFrame:
 def test_both_directions_are_timed_in_one_launch(tmp_path: Path) -> None:
     said: list[str] = []
     listed = shortlist(tmp_path)
-    tables = bench.run(deployment(2), QUICK, listed, tmp_path, progress=said.append)
-    frame = table.write(BENCH, tables["bench"], tmp_path / "bench.parquet")
+    rows = bench.run(deployment(2), QUICK, listed, tmp_path, progress=said.append)
+    frame = table.write(BENCH, rows, tmp_path / "bench.parquet")
     key = ("case", "direction", "candidate", "program")
     assert set(frame.select(key).iter_rows()) == set(listed.select(key).iter_rows())
     assert set(frame["direction"]) == {"forward", "backward"}
@@ -91,8 +91,8 @@ def test_candidates_that_fail_on_the_ranks_are_rows_that_say_so_and_the_others_a
     assert len(how) == 4
     spoil(monkeypatch, how)
     partial, said = tmp_path / ".partial", list[str]()
-    tables = bench.run(deployment(2), QUICK, listed, partial, progress=said.append)
-    frame = table.write(BENCH, tables["bench"], tmp_path / "bench.parquet")
+    rows = bench.run(deployment(2), QUICK, listed, partial, progress=said.append)
+    frame = table.write(BENCH, rows, tmp_path / "bench.parquet")
     failed = frame.filter(pl.col("status") != "timed")
     assert dict(failed.select("program", "status").iter_rows()) == how
     assert failed["samples_us"].list.len().to_list() == [0] * 4
@@ -116,10 +116,10 @@ def test_a_candidate_that_crashes_while_it_is_timed_is_left_out_of_a_new_launch(
     later = "global calls; calls = globals().get('calls', 0) + 1; calls == 3 and __import__('os')._exit(3)"
     monkeypatch.setitem(PLANTED, "crashed", later)
     spoil(monkeypatch, {program: "crashed"})
-    tables = bench.run(deployment(2), QUICK, listed, tmp_path / ".partial", progress=silent)
-    status = {row["candidate"]: row["status"] for row in tables["bench"] if row["program"] == program}
+    rows = bench.run(deployment(2), QUICK, listed, tmp_path / ".partial", progress=silent)
+    status = {row["candidate"]: row["status"] for row in rows if row["program"] == program}
     assert status == {"permute_ring": "crashed"}
-    timed = [row for row in tables["bench"] if row["status"] == "timed"]
+    timed = [row for row in rows if row["status"] == "timed"]
     assert len(timed) == listed.height - 1
     assert len({row["launch"] for row in timed}) == 1
 
@@ -165,8 +165,8 @@ def test_without_ranks_a_crash_costs_one_candidate_and_names_its_traceback(
 ) -> None:
     fails = Fails(monkeypatch, "forward permute_ring")
     listed = shortlist(tmp_path)
-    tables = bench.run(paper, QUICK, listed, tmp_path / ".partial", progress=silent)
-    [row] = [row for row in tables["bench"] if row["status"] != "timed"]
+    rows = bench.run(paper, QUICK, listed, tmp_path / ".partial", progress=silent)
+    [row] = [row for row in rows if row["status"] != "timed"]
     evidence = tmp_path / "logs" / "bench-uniform_a2a.failure-1" / "rank-1.error"
     assert row["message"] == f"rank 1 of 2 died; see {evidence}" and evidence.exists()
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
@@ -180,10 +180,10 @@ def test_without_ranks_a_crash_that_does_not_come_again_costs_nobody_anything(
     listed, said = shortlist(tmp_path), list[str]()
     if needed:
         listed = developed(listed)
-    tables = bench.run(paper, QUICK, listed, tmp_path / ".partial", progress=said.append)
-    assert {row["status"] for row in tables["bench"]} == {"timed"} and len(tables["bench"]) == listed.height
+    rows = bench.run(paper, QUICK, listed, tmp_path / ".partial", progress=said.append)
+    assert {row["status"] for row in rows} == {"timed"} and len(rows) == listed.height
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height]
-    assert {row["launch"] for row in tables["bench"]} == {0}
+    assert {row["launch"] for row in rows} == {0}
     assert any("permute_ring crashed, " in line for line in said)
     assert any("permute_ring runs when" in line for line in said)
 
@@ -200,9 +200,9 @@ def test_a_first_failure_outlives_a_run_that_is_cut_off(
 
     with pytest.raises(KeyboardInterrupt):
         bench.run(paper, QUICK, listed, partial, progress=cut_off)
-    tables = bench.run(paper, QUICK, listed, partial, progress=silent)
+    rows = bench.run(paper, QUICK, listed, partial, progress=silent)
     assert [len(keys) for keys in fails.launches] == [listed.height, 1, listed.height - 1]
-    assert sum(row["status"] == "crashed" for row in tables["bench"]) == 1
+    assert sum(row["status"] == "crashed" for row in rows) == 1
 
 
 def test_values_that_were_too_large_to_be_looked_at_leave_a_trace(
@@ -217,7 +217,7 @@ def test_values_that_were_too_large_to_be_looked_at_leave_a_trace(
         patch.setattr(values, "wrong_values", too_large)
         first = bench.run(paper, QUICK, listed, partial, progress=silent)
     told = "its values on the ranks were not looked at: a value of 600 MiB on all ranks (limit 512 MiB)"
-    assert {(row["status"], row["message"]) for row in first["bench"]} == {("timed", told)}
+    assert {(row["status"], row["message"]) for row in first} == {("timed", told)}
     assert bench.run(paper, QUICK, listed, partial, progress=silent) == first
 
 

@@ -54,7 +54,7 @@ def timed(budget: int | None) -> tuple[list[Row], list[Row]]:
         emit,
         progress=lambda _: None,
     )
-    return tables["candidates"], listed["shortlist"]
+    return tables["candidates"], listed
 
 
 def us(row: Row) -> float:

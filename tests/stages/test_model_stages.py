@@ -31,7 +31,7 @@ def summed(flow: SimpleNamespace, bench: pl.DataFrame | None = None) -> list[dic
         bench=flow.bench if bench is None else bench,
     )
     made = summary.run(flow.deployment, {"uniform_a2a": tables}, flow.probes, flow.judged, progress=quiet)
-    return list(write(SUMMARY, made["summary"], flow.folder / "summary.parquet").iter_rows(named=True))
+    return list(write(SUMMARY, made, flow.folder / "summary.parquet").iter_rows(named=True))
 
 
 def test_the_held_out_programs_are_predicted_to_the_noise(flow: SimpleNamespace) -> None:
@@ -70,13 +70,13 @@ def test_every_known_way_program_has_a_price_whose_terms_add_up(flow: SimpleName
 
 def test_an_illegal_known_way_has_no_price_but_a_reason(flow: SimpleNamespace) -> None:
     some = flow.known_ways.head(1).with_columns(legality=pl.lit("fail"), reason=pl.lit("memory"))
-    row = price.run(flow.deployment, some, flow.theta, flow.judged, progress=quiet)["prices"][0]
+    row = price.run(flow.deployment, some, flow.theta, flow.judged, progress=quiet)[0]
     assert (row["feasible"], row["reason"], row["predicted_us"]) == (False, "memory", None)
 
 
 def test_a_known_way_that_needs_an_unfitted_column_has_no_price_and_says_which(flow: SimpleNamespace) -> None:
     without = flow.theta.filter(~pl.col("feature").str.starts_with("all_gather"))
-    rows = price.run(flow.deployment, flow.known_ways, without, flow.judged, progress=quiet)["prices"]
+    rows = price.run(flow.deployment, flow.known_ways, without, flow.judged, progress=quiet)
     row = next(r for r in rows if r["strategy"] == "gather_slice")
     assert row["predicted_us"] is None
     assert "all_gather.node4.alone.count" in row["reason"]

@@ -35,8 +35,7 @@ def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
     tables = {name: changes.pop(name, getattr(flow, name)) for name in ("known_ways", "prices", "candidates")}
     emits = changes.pop("emit", emit)
     configured = flow.configured.changed(shortlist=flow.configured.shortlist.changed(**changes))
-    made = shortlist.run(configured, *tables.values(), emits, progress=quiet)
-    return made["shortlist"]
+    return shortlist.run(configured, *tables.values(), emits, progress=quiet)
 
 
 def brought_by_the_search(row: dict[str, Any]) -> bool:

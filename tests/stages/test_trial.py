@@ -82,7 +82,7 @@ def test_what_was_sketched_is_run_once_and_says_how_it_failed(
 ) -> None:
     candidates = found(tmp_path)
     monkeypatch.setattr(backend, "emit", refusing)
-    rows = trial.run(deployment(2), "asks", candidates, tmp_path / "partial", progress=silent)["trials"]
+    rows = trial.run(deployment(2), "asks", candidates, tmp_path / "partial", progress=silent)
     trials = write(TRIALS, rows, tmp_path / "trials.parquet")
     assert trials.select("candidate", "direction", "status").rows() == [
         ("gather_slice", "forward", "right_values"),
@@ -107,7 +107,7 @@ def test_no_host_file_or_address_goes_to_a_language_model() -> None:
 def test_where_no_sketch_is_proven_no_ranks_start(tmp_path: Path) -> None:
     candidates = found(tmp_path).filter(pl.col("origin") != "sketch")
     said: list[str] = []
-    assert trial.run(deployment(2), "asks", candidates, tmp_path, progress=said.append) == {"trials": []}
+    assert trial.run(deployment(2), "asks", candidates, tmp_path, progress=said.append) == []
     assert ["no sketch is proven" in line for line in said] == [True]
 
 

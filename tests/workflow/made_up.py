@@ -39,7 +39,7 @@ def selftest(deployment: Any, partial_dir: Path, **_: Any) -> dict[str, Any]:
     return {"selftest": [check], "capabilities": can}
 
 
-def probe(deployment: Any, settings: Any, *_: Any, **__: Any) -> dict[str, Any]:
+def probe(deployment: Any, settings: Any, *_: Any, **__: Any) -> Any:
     """Probes at their made-up times; with more seconds all of them a little slower, as on another day."""
     from overlayccl_core.probes.sweep import probes_of
     from tests.stages.flow import timed
@@ -47,7 +47,7 @@ def probe(deployment: Any, settings: Any, *_: Any, **__: Any) -> dict[str, Any]:
     slower = 1 + settings.probe.seconds / 1000
     times = ("cold_us", "samples_us")
     rows = timed(probes_of(deployment, settings))
-    return {"probes": [row | {name: [slower * us for us in row[name]] for name in times} for row in rows]}
+    return [row | {name: [slower * us for us in row[name]] for name in times} for row in rows]
 
 
 def time_probes(probes: Any, *_: Any, **__: Any) -> Any:
@@ -57,20 +57,20 @@ def time_probes(probes: Any, *_: Any, **__: Any) -> Any:
     return timed(list(probes))
 
 
-def trial(deployment: Any, search: str, candidates: Any, *_: Any, **__: Any) -> dict[str, Any]:
+def trial(deployment: Any, search: str, candidates: Any, *_: Any, **__: Any) -> Any:
     """Sketches that all run; that none does where the copy has a file refuse.txt."""
     from overlayccl_core.stages.trial import KEY
 
     status, message = ("raised", "no such call") if (ROOT / "refuse.txt").exists() else ("right_values", "")
     rows = candidates.filter(candidates["origin"] == "sketch").select(KEY).to_dicts()
-    return {"trials": [row | {"search": search, "status": status, "message": message} for row in rows]}
+    return [row | {"search": search, "status": status, "message": message} for row in rows]
 
 
-def bench(deployment: Any, settings: Any, shortlist: Any, *_: Any, **__: Any) -> dict[str, Any]:
+def bench(deployment: Any, settings: Any, shortlist: Any, *_: Any, **__: Any) -> Any:
     """The shortlist at its made-up times; with more rounds, other samples of the same times."""
     from tests.fake_timings import bench_rows
 
-    return {"bench": bench_rows(shortlist.iter_rows(named=True), rounds=settings.bench.maximum_rounds)}
+    return bench_rows(shortlist.iter_rows(named=True), rounds=settings.bench.maximum_rounds)
 
 
 def train(

@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -131,6 +131,13 @@ TABLES = (
 )
 
 
+class Unfit(list[dict[str, Any]]):
+    """Rows that fit no table: of a stage with one table, and of each table of one with several."""
+
+    def __getitem__(self, name: Any) -> Any:
+        return self if isinstance(name, str) else super().__getitem__(name)
+
+
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("rule", MEASURE)
 def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_cannot_be(
@@ -138,11 +145,10 @@ def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_can
 ) -> None:
     """The stage itself, whose run gives rows that fit no table."""
     options, name = MEASURE[rule]
-    rows = [{"arm": "developer", "seed": 0}]
     of = loader.load("stages", rule)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(one_run.RUN, raising=False)
-    monkeypatch.setattr(of, "run", lambda *_, **__: defaultdict(lambda: rows))
+    monkeypatch.setattr(of, "run", lambda *_, **__: Unfit([{"arm": "developer", "seed": 0}]))
     for owner, reading in (
         *((RuleJob, one) for one in ("read", "read_all")),
         *((Settings, "from_part"), (Search, "from_json")),

@@ -103,17 +103,19 @@ class Subjects:
     models: Sequence[str]
     searches: Mapping[str, Sequence[str]]
 
-    def jobs(self, name: str) -> list[str]:
-        """Return the names of a rule's jobs, as their logs have them: `fit`, `search-tp_mlp-offline`."""
+    def jobs(self, name: str, *, of_all: bool = False) -> list[str]:
+        """Return the names of a rule's jobs, as their logs have them: `fit`, `search-tp_mlp-offline`.
+
+        of_all: also of searches whose second round is not there, or not yet.
+        """
         rule = rules()[name]
+        suffix = "" if of_all else rule.second_round
         jobs: list[tuple[str, ...]] = [] if rule.like else [(name,)]
         for wildcard in rule.of:
-            jobs = [
-                (*job, value) for job in jobs for value in self._values(wildcard, rule.second_round, *job)
-            ]
+            jobs = [(*job, value) for job in jobs for value in self._values(wildcard, suffix, job[1:])]
         return ["-".join(job) for job in jobs]
 
-    def _values(self, wildcard: str, suffix: str, _rule: str, *problem: str) -> Sequence[str]:
+    def _values(self, wildcard: str, suffix: str, problem: Sequence[str]) -> Sequence[str]:
         if wildcard != "search":
             return self.problems if wildcard == "problem" else self.models
         rounds = dict.fromkeys(name for one in problem or self.problems for name in self.searches[one])

@@ -241,7 +241,7 @@ class Pipeline:
     @property
     def searches(self) -> tuple[str, ...]:
         """The configured searches; after each search with a language model, its second round."""
-        return tuple(one.name for name in self.settings.searches for one in rounds(load_search(name)))
+        return tuple(one.name for one in rounds(self.settings.searches))
 
     def settings_of(self, problem: str) -> str:
         """The part of the settings behind a Problem's Cases."""

@@ -9,7 +9,6 @@ import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
-from itertools import chain
 from pathlib import Path
 
 from overlayccl_core import loader
@@ -29,7 +28,6 @@ from overlayccl_core.configuration import models, topology
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.prices import price_of
 from overlayccl_core.configuration.searches import FOLDER as SEARCHES
-from overlayccl_core.configuration.searches import load
 from overlayccl_core.estimates import actual
 from overlayccl_core.estimates.plan import Run
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
@@ -71,11 +69,10 @@ def _ahead(asked: Context, today: date) -> int:
     planned = Run(
         deployment=deployment,
         settings=where.settings.changed(problems=tuple(cases)) if cases else where.settings,
-        models=trained,
         cases=cases,
         figures=figures,
         limits=published.limits if published else (),
-        rounds=tuple(chain.from_iterable(rounds(load(name, root / SEARCHES)) for name in settings.searches)),
+        rounds=tuple(rounds(settings.searches, root / SEARCHES)),
     )
     price = price_of(deployment.node, root)
     known = _known(where.results)

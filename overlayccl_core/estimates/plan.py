@@ -31,9 +31,9 @@ class RuleDemand:
     rule: str
     jobs: int
     nodes: int
-    launches: int
-    measuring_s: float
     start_s: float
+    launches: int = 0
+    measuring_s: float = 0.0
     programs: Span | None = None
     compile_s: Span = NOTHING
 
@@ -53,7 +53,6 @@ class Run:
     """A run that has not begun.
 
     Attributes:
-        models: Models to train.
         figures: Published compile times.
         limits: Calls published as refused.
         rounds: Those of all configured searches (`search.proposer.rounds`).
@@ -61,7 +60,6 @@ class Run:
 
     deployment: Deployment
     settings: Settings
-    models: Sequence[str]
     cases: Mapping[str, Sequence[Case]]
     figures: Calibration | None
     limits: Sequence[Limit] = ()
@@ -73,7 +71,7 @@ class Run:
             jobs = len(self._subjects.jobs(rule))
             if not declared.measures or (declared.second_round and not jobs):
                 continue
-            one = declared.budget_of(self.settings, len(self.models))
+            one = declared.budget_of(self.settings, len(self.settings.models))
             if rule == "selftest":
                 times = tried_first(self.deployment, self.limits)[1]
                 one = Budget(launches=times, start_s=times * LAUNCH_S)
@@ -92,23 +90,18 @@ class Run:
     def without_ranks(self, known: Known) -> RuleDemand:
         """Sum up all other rules. known: seconds of jobs in the last run of the tree; else a guess of each."""
         seconds = [
-            known.get(job, rule.budget_of(self.settings, len(self.models)).seconds)
+            known.get(job, rule.budget_of(self.settings, len(self.settings.models)).seconds)
             for name, rule in rules(ALL).items()
             if not rule.measures
             for job in self._subjects.jobs(name)
         ]
-        return RuleDemand(
-            rule="all else", jobs=len(seconds), nodes=0, launches=0, measuring_s=0.0, start_s=sum(seconds)
-        )
+        return RuleDemand(rule="all else", jobs=len(seconds), nodes=0, start_s=sum(seconds))
 
     @property
     def _subjects(self) -> Subjects:
-        problems = self.settings.problems
-        return Subjects(
-            problems=problems,
-            models=self.models,
-            searches=dict.fromkeys(problems, [one.name for one in self.rounds]),
-        )
+        of = self.settings
+        rounds = {problem: [one.name for one in self.rounds] for problem in of.problems}
+        return Subjects(problems=of.problems, models=of.models, searches=rounds)
 
     def _programs(self, rule: str) -> tuple[Span | None, Span]:
         """Return how many Programs a rule times, and the seconds to compile them; trained ones do not count."""

@@ -1,6 +1,5 @@
 """Cost of a run, and the training steps until it is saved again. Durations and tables only."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -45,7 +44,9 @@ def cost_of(tree: Tree) -> Cost | None:
     if not jobs:
         return None
     known = {job.name for job in jobs}
-    return Cost(jobs=jobs, nodes=_nodes(tree), unknown=tuple(n for n in _expected(tree) if n not in known))
+    counted = [name for name, rule in rules(ALL).items() if not rule.shows]
+    unknown = tuple(job for name in counted for job in tree.subjects.jobs(name) if job not in known)
+    return Cost(jobs=jobs, nodes=_nodes(tree), unknown=unknown)
 
 
 def payback(worth: Worth, other: SplitRow | None, cost: Cost | None) -> Payback:
@@ -67,12 +68,6 @@ def payback(worth: Worth, other: SplitRow | None, cost: Cost | None) -> Payback:
     if cost is None or cost.unknown:
         return Payback(saved_us=saved_us, steps=None)
     return Payback(saved_us=saved_us, steps=ceil(cost.seconds * 1e6 / saved_us))
-
-
-def _expected(tree: Tree) -> Iterator[str]:
-    for name, rule in rules(ALL).items():
-        if not rule.shows:
-            yield from tree.subjects.jobs(name)
 
 
 def _nodes(tree: Tree) -> int | None:

@@ -4,14 +4,13 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import polars as pl
 
-from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.report.blocks import Block, Source, of
 from overlayccl_core.report.worth import Worth, worths_of
@@ -197,14 +196,8 @@ class Tree:
     @property
     @remembered
     def phases(self) -> tuple[Phase, ...]:
-        """The duration of every rule's last job, as measured by Snakemake, the longest first.
-
-        A trial counts also where the second round of its search is not there yet.
-        """
-        found = self.subjects.searches.items()
-        rounds = {p: [f"{name}{end}" for name in names for end in ("", MENDED)] for p, names in found}
-        subjects = replace(self.subjects, searches=rounds)
-        jobs = {job for rule in rules(ALL) for job in subjects.jobs(rule)}
+        """The duration of every rule's last job, as measured by Snakemake, the longest first."""
+        jobs = {job for rule in rules(ALL) for job in self.subjects.jobs(rule, of_all=True)}
         phases = []
         for path in sorted((self.path / "logs").glob("*.tsv")):
             if path.stem not in jobs:

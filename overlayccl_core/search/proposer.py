@@ -9,11 +9,12 @@ and proven before it counts, a rule's Program is proven before it can win.
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from overlayccl_core import loader
 from overlayccl_core.asking.conversation import LanguageModel
-from overlayccl_core.configuration.searches import PROPOSERS, Search, SearchRound
+from overlayccl_core.configuration.searches import FOLDER, PROPOSERS, Search, SearchRound, load
 from overlayccl_core.program.kinds import LONGEST_MESSAGE
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.search.archive import Archive
@@ -157,7 +158,9 @@ def asks(name: str) -> LanguageModelPlugIn | None:
     return loader.plug_in(LanguageModelPlugIn, PROPOSERS, name)
 
 
-def rounds(search: Search) -> tuple[SearchRound, ...]:
-    """Return the rounds of a search: with a language model there are two."""
-    first = SearchRound(search.name)
-    return (first,) if asks(search.proposer) is None else (first, SearchRound(search.name, mends=True))
+def rounds(names: Iterable[str], folder: Path = FOLDER) -> Iterator[SearchRound]:
+    """Yield the rounds of searches: one, with a language model two."""
+    for name in names:
+        yield SearchRound(name)
+        if asks(load(name, folder).proposer):
+            yield SearchRound(name, mends=True)

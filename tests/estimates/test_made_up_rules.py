@@ -23,13 +23,13 @@ ASKED = "command"  # a search that asks, beside `offline`
 PROBLEMS, SEARCHES = ("tp_mlp", "grad_ar"), ("offline", ASKED, ASKED + MENDED)
 BOTH = [f"{problem}-{search}" for problem in PROBLEMS for search in SEARCHES]
 SEARCH = "problems/{}/search/{}/"
-# wildcards -> folder of its table, and that of its first job; subjects of its jobs, and one that this run has not
+# wildcards -> folder of its table, and that of its last job; subjects of its jobs, and one that this run has not
 OF: dict[tuple[str, ...], tuple[str, str, list[str], str]] = {
     (): ("", "", [""], "gone"),
-    ("problem",): ("problems/<problem>/", "problems/tp_mlp/", ["tp_mlp", "grad_ar"], "uniform_a2a"),
-    ("model",): ("train/<model>/", "train/nano/", ["nano", "nano-dp"], "nano-m8"),
+    ("problem",): ("problems/<problem>/", "problems/grad_ar/", ["tp_mlp", "grad_ar"], "uniform_a2a"),
+    ("model",): ("train/<model>/", "train/nano-dp/", ["nano", "nano-dp"], "nano-m8"),
     ("problem", "search"): (
-        *(SEARCH.format("<problem>", "<search>"), SEARCH.format("tp_mlp", "offline")),
+        *(SEARCH.format("<problem>", "<search>"), SEARCH.format("grad_ar", ASKED + MENDED)),
         *(BOTH, "tp_mlp-other"),
     ),
 }
@@ -133,8 +133,8 @@ def test_page_and_break_even_count_its_durations_and_none_of_what_is_not_of_the_
 
 
 def test_a_finished_run_tells_what_its_settings_gave_it(made_up: Rule, run: Tree) -> None:
-    job, given = jobs_of(made_up)[0], settings()
-    home = OF[made_up.of][1].replace("offline", ASKED if made_up.second_round else "offline")
+    job, given = jobs_of(made_up)[-1], settings()
+    home = OF[made_up.of][1].replace(MENDED, "" if made_up.second_round else MENDED)
     (run.path / "logs" / f"{job}.tsv").write_text("s\n1000.0\n")
     (run.path / home / f"{NAME}.parquet").touch()
     ran(run, f"{home}{NAME}", "--settings", given.part("probe"))

@@ -1,7 +1,6 @@
 """What a run asks for, counted by hand, and held against what the configuration and the shortlist do."""
 
 import re
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from overlayccl_core import catalog
 from overlayccl_core.configuration import models, topology
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.searches import FOLDER, load
+from overlayccl_core.configuration.searches import FOLDER
 from overlayccl_core.configuration.settings import Settings, read
 from overlayccl_core.configuration.topology import Calibration
 from overlayccl_core.estimates.plan import Run, listed_of
@@ -46,15 +45,8 @@ def settings(**overrides: str) -> Settings:
 def planned(given: Settings, figures: Calibration | None = None) -> Run:
     boxes = deployment()
     cases = {problem: cases_of(given, boxes, problem, ROOT) for problem in given.problems}
-    of_searches = tuple(chain.from_iterable(rounds(load(name, ROOT / FOLDER)) for name in given.searches))
-    return Run(
-        deployment=boxes,
-        settings=given,
-        models=given.models,
-        cases=cases,
-        figures=figures,
-        rounds=of_searches,
-    )
+    of_searches = tuple(rounds(given.searches, ROOT / FOLDER))
+    return Run(deployment=boxes, settings=given, cases=cases, figures=figures, rounds=of_searches)
 
 
 def test_jobs_launches_and_seconds_are_those_of_the_configuration() -> None:

@@ -11,7 +11,7 @@ measurements do not depend on it.
 All backends share the selftest (`timing/selftest.py`), batches of timings (`timing/batch.py`), kept and repeated
 launches (`timing/launch_store.py`) and trials (`trials.py`). Backends with processes as ranks share the watcher of
 a host's ranks (`launching/launch.py`; a `Starter` starts them) and its agents on nodes (`launching/nodes.py`).
-Backends with torch tensors share most members (`torch_ranks/torch_backend.py`).
+Backends with torch tensors import most members from `torch_ranks/torch_backend.py`.
 """
 
 from collections.abc import Callable, Sequence

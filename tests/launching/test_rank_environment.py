@@ -31,5 +31,5 @@ def test_ranks_that_time_do_not_import_what_only_training_needs() -> None:
 def test_what_takes_long_to_import_is_imported_before_ranks_are_forked() -> None:
     from overlayccl_core.backends.torchdist import backend
 
-    (needed,) = backend._shared.imports
+    (needed,) = backend.IMPORTS
     assert pkgutil.resolve_name(needed).STEPS

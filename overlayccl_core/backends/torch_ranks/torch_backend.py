@@ -1,12 +1,15 @@
-"""What backends with torch processes as ranks have in common: fingerprint, refusals, launches on one host or many.
+"""Members of `Backend` for torch processes as ranks: fingerprint, refusals, launches on one host or many.
 
-This file imports no torch: ranks do.
+A `backend.py` imports these functions as its own and defines `TorchLibrary` beside them. Each function asks the
+backend named by the deployment for it. This file imports no torch: ranks do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
+from overlayccl_core import loader
 from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import write_joining
 from overlayccl_core.backends.torch_ranks import fork_client
@@ -23,110 +26,127 @@ TRIALS = "overlayccl_core.backends.torch_ranks.trials"
 NOT_INSTALLED = "not installed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchBackend:
-    """The members that all these backends share, as declared by `Backend`.
+class TorchLibrary(Protocol):
+    """Members of a `backend.py` that the functions below ask for: its knowledge of the library.
 
     Attributes:
-        on_cpus: Libraries with ranks on CPUs; for each the source of its times if it emulates another, else "".
-        versions: Returns package -> version in use, for a deployment; NOT_INSTALLED begins a missing one.
-        refuses_library: Returns why this host has not what the library needs, with the mend; empty if it has.
-        environment: Returns the environment of the ranks on this host, for (deployment, towards).
-        environment_parts: Returns a fingerprint's parts on the settings that reach the ranks.
-        patience: Returns the factor on the time limit of a step, for libraries that compile in it.
-        imports: Modules that ranks in training need beside their worker, if slow to import.
+        ON_CPUS: Libraries with ranks on CPUs; for each the source of its times if it emulates another, else "".
+        IMPORTS: Modules that ranks in training need beside their worker, if slow to import.
     """
 
-    on_cpus: Mapping[str, str]
-    versions: Callable[[Deployment], Mapping[str, str]]
-    refuses_library: Callable[[Deployment], str]
-    environment: Callable[[Deployment, str], Mapping[str, str]]
-    environment_parts: Callable[[Deployment], Mapping[str, str]]
-    patience: Callable[[Deployment], float] = lambda _: 1.0
-    imports: tuple[str, ...] = ()
+    ON_CPUS: Mapping[str, str]
+    IMPORTS: tuple[str, ...]
 
-    def fingerprint(self, deployment: Deployment) -> str:
-        """Describe host or nodes, devices, versions, library, ranks and their environment in one line."""
-        emulated = self.on_cpus.get(deployment.library)
-        parts = {
-            **({"emulated": emulated} if emulated else {}),
-            **_host_parts(deployment, devices=emulated is None),
-            **self.versions(deployment),
-            "library": deployment.library,
-            "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
-            **self.environment_parts(deployment),
-        }
-        return fingerprints.line(parts)
+    def versions(self, deployment: Deployment) -> Mapping[str, str]:
+        """Return package -> version in use; NOT_INSTALLED begins a missing one."""
 
-    def refuses(self, deployment: Deployment) -> str:
-        """Return why ranks cannot be started (launcher, library, or interface to meet on); empty if they can."""
-        launcher = launcher_of(deployment)
-        if refused := launcher.refuses(deployment) or self.refuses_library(deployment):
-            return refused
-        wrong = "" if launcher.agents else interface.refused(self.environment(deployment, ""))
-        return f"deployment {deployment.name}: {wrong}" if wrong else ""
+    def refuses_library(self, deployment: Deployment) -> str:
+        """Return why the library cannot run on this host, with the mend; empty if it can."""
 
-    def cannot_train(self, deployment: Deployment) -> str:
-        """Return no reason: torch's ranks train wherever they start."""
-        return ""
+    def environment(self, deployment: Deployment, towards: str) -> Mapping[str, str]:
+        """Return the environment of the ranks on this host. towards: address of the first node; empty if alone."""
 
-    def doctor(self, deployment: Deployment) -> list[Check]:
-        found, refused = self.versions(deployment).items(), self.refuses(deployment)
-        return [
-            *(Check(name, not version.startswith(NOT_INSTALLED), version) for name, version in found),
-            Check("ranks", not refused, refused or _ranks_of(deployment)),
-        ]
+    def environment_parts(self, deployment: Deployment) -> Mapping[str, str]:
+        """Return a fingerprint's parts on the settings that reach the ranks."""
 
-    def starter(self, deployment: Deployment, towards: str) -> Starter:
-        """Return the Starter of ranks on this host. towards: address of the first node; empty if it is alone."""
-        environment = self.environment(deployment, towards)
-        if wrong := interface.refused(environment):
-            raise RefusedError(wrong)
-        return fork_client.starter(environment)
+    def patience(self, deployment: Deployment) -> float:
+        """Return the factor on the time limit of a step; above 1 if the library compiles in it."""
 
-    def time_launch(self, deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
-        timed = Launch(
-            worker=TIMER,
-            folder=folder,
-            ranks=plan.ranks,
-            names=tuple(job.key for job in plan.jobs),
-            step_timeout_s=plan.settings.program_timeout_s,
-        )
-        return self._start(deployment, timed, watch)
 
-    def run_once(
-        self,
-        deployment: Deployment,
-        folder: Path,
-        trials: Sequence[Trial],
-        *,
-        may_refuse: bool = False,
-        step_timeout_s: float = 60.0,
-    ) -> Sequence[Observed]:
-        write_trials(folder, trials, may_refuse=may_refuse)
-        names = tuple(trial.job.key for trial in trials)
-        tried = Launch(
-            worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
-        )
-        self._start(deployment, tried, no_watch)
-        return read_seen(folder, trials, deployment.ranks)
+def _library(deployment: Deployment) -> TorchLibrary:
+    return loader.plug_in(TorchLibrary, "backends", deployment.backend)
 
-    def train(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
-        return self._start(deployment, replace(started, imports=self.imports), watch)
 
-    def _start(self, deployment: Deployment, started: Launch, watch: Watch) -> float:
-        """Start a launch here or on nodes; RefusedError if no ranks can be started, now and here."""
-        if refused := self.refuses(deployment) or launcher_of(deployment).refuses_here(deployment):
-            raise RefusedError(refused)
-        write_joining(started.folder, deployment)
-        started = replace(
-            started,
-            start_timeout_s=deployment.start_timeout_s,
-            step_timeout_s=started.step_timeout_s * self.patience(deployment),
-        )
-        if launcher_of(deployment).agents:
-            return nodes.run(deployment, started, watch)
-        return launch.run(started, self.starter(deployment, ""), watch)
+def fingerprint(deployment: Deployment) -> str:
+    """Describe host or nodes, devices, versions, library, ranks and their environment in one line."""
+    library = _library(deployment)
+    emulated = library.ON_CPUS.get(deployment.library)
+    parts = {
+        **({"emulated": emulated} if emulated else {}),
+        **_host_parts(deployment, devices=emulated is None),
+        **library.versions(deployment),
+        "library": deployment.library,
+        "ranks": f"{deployment.ranks} ({deployment.ranks_per_node} a node)",
+        **library.environment_parts(deployment),
+    }
+    return fingerprints.line(parts)
+
+
+def refuses(deployment: Deployment) -> str:
+    """Return why ranks cannot be started (launcher, library, or interface to meet on); empty if they can."""
+    launcher, library = launcher_of(deployment), _library(deployment)
+    if refused := launcher.refuses(deployment) or library.refuses_library(deployment):
+        return refused
+    wrong = "" if launcher.agents else interface.refused(library.environment(deployment, ""))
+    return f"deployment {deployment.name}: {wrong}" if wrong else ""
+
+
+def cannot_train(deployment: Deployment) -> str:
+    """Return no reason: torch's ranks train wherever they start."""
+    return ""
+
+
+def doctor(deployment: Deployment) -> list[Check]:
+    found, refused = _library(deployment).versions(deployment).items(), refuses(deployment)
+    return [
+        *(Check(name, not version.startswith(NOT_INSTALLED), version) for name, version in found),
+        Check("ranks", not refused, refused or _ranks_of(deployment)),
+    ]
+
+
+def starter(deployment: Deployment, towards: str) -> Starter:
+    """Return the Starter of ranks on this host. towards: address of the first node; empty if it is alone."""
+    environment = _library(deployment).environment(deployment, towards)
+    if wrong := interface.refused(environment):
+        raise RefusedError(wrong)
+    return fork_client.starter(environment)
+
+
+def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: Watch) -> float:
+    timed = Launch(
+        worker=TIMER,
+        folder=folder,
+        ranks=plan.ranks,
+        names=tuple(job.key for job in plan.jobs),
+        step_timeout_s=plan.settings.program_timeout_s,
+    )
+    return _start(deployment, timed, watch)
+
+
+def run_once(
+    deployment: Deployment,
+    folder: Path,
+    trials: Sequence[Trial],
+    *,
+    may_refuse: bool = False,
+    step_timeout_s: float = 60.0,
+) -> Sequence[Observed]:
+    write_trials(folder, trials, may_refuse=may_refuse)
+    names = tuple(trial.job.key for trial in trials)
+    tried = Launch(
+        worker=TRIALS, folder=folder, ranks=deployment.ranks, names=names, step_timeout_s=step_timeout_s
+    )
+    _start(deployment, tried, no_watch)
+    return read_seen(folder, trials, deployment.ranks)
+
+
+def train(deployment: Deployment, started: Launch, watch: Watch) -> float:
+    return _start(deployment, replace(started, imports=_library(deployment).IMPORTS), watch)
+
+
+def _start(deployment: Deployment, started: Launch, watch: Watch) -> float:
+    """Start a launch here or on nodes; RefusedError if no ranks can be started, now and here."""
+    if refused := refuses(deployment) or launcher_of(deployment).refuses_here(deployment):
+        raise RefusedError(refused)
+    write_joining(started.folder, deployment)
+    started = replace(
+        started,
+        start_timeout_s=deployment.start_timeout_s,
+        step_timeout_s=started.step_timeout_s * _library(deployment).patience(deployment),
+    )
+    if launcher_of(deployment).agents:
+        return nodes.run(deployment, started, watch)
+    return launch.run(started, starter(deployment, ""), watch)
 
 
 def _host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:

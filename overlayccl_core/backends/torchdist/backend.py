@@ -9,7 +9,17 @@ from importlib import metadata, util
 from pathlib import Path
 
 from overlayccl_core.backends.rank import Rank
-from overlayccl_core.backends.torch_ranks.torch_backend import NOT_INSTALLED, TorchBackend
+from overlayccl_core.backends.torch_ranks.torch_backend import (
+    NOT_INSTALLED,
+    cannot_train,
+    doctor,
+    fingerprint,
+    refuses,
+    run_once,
+    starter,
+    time_launch,
+    train,
+)
 from overlayccl_core.backends.torchdist.environment import environment, environment_parts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
@@ -17,6 +27,9 @@ from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching.launcher import Check
 from overlayccl_core.program.program import Program
 
+__all__ = ["cannot_train", "doctor", "fingerprint", "refuses"]  # shared members of the protocol
+__all__ += ["run_once", "starter", "time_launch", "train"]
+__all__ += ["environment", "environment_parts"]
 REQUIRES = ("torch",)
 FRAMEWORK_ARMS = True
 LIBRARIES = {
@@ -25,6 +38,8 @@ LIBRARIES = {
     "neuron": "a NeuronCore for each rank, with TorchNeuron; it has never been run",
 }
 NEURON = "torch-neuronx"  # TorchNeuron: torch.distributed on Trainium 2 and later
+ON_CPUS = {"gloo": ""}
+IMPORTS = ("overlayccl_core.backends.torchdist.frameworks",)
 VERSIONS = ("torch", "nccl", NEURON)  # a fingerprint names those in use; deployed modules compare them
 CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 
@@ -33,7 +48,7 @@ def emit(program: Program) -> str:
     return torch_dialect.emit(program, calls=CALLS)
 
 
-def _versions(deployment: Deployment) -> dict[str, str]:
+def versions(deployment: Deployment) -> dict[str, str]:
     """Return the VERSIONS in use with the library; gloo is torch's own."""
     if util.find_spec("torch") is None:
         return {"torch": f"{NOT_INSTALLED}: run `make`"}
@@ -43,7 +58,7 @@ def _versions(deployment: Deployment) -> dict[str, str]:
     return {**torch, "nccl": _nccl_version()} if deployment.library == "nccl" else torch
 
 
-def _refused_library(deployment: Deployment) -> str:
+def refuses_library(deployment: Deployment) -> str:
     library, ranks = deployment.library, deployment.ranks_per_node
     if library not in LIBRARIES:
         known = ", ".join(f"{name} ({needs})" for name, needs in LIBRARIES.items())
@@ -65,6 +80,11 @@ def _refused_library(deployment: Deployment) -> str:
             f"has {gpus} here: set {fewer}library to gloo"
         )
     return ""
+
+
+def patience(_deployment: Deployment) -> float:
+    """Return 1: nothing is compiled in a step."""
+    return 1.0
 
 
 def _has_neuron() -> bool:
@@ -105,19 +125,6 @@ def host(deployment: Deployment) -> list[Check]:
         gpus = _gpus()
         checks.append(Check("gpus", gpus >= deployment.ranks_per_node, f"{gpus} of nccl"))
     return checks
-
-
-_shared = TorchBackend(
-    on_cpus={"gloo": ""},
-    versions=_versions,
-    refuses_library=_refused_library,
-    environment=environment,
-    environment_parts=environment_parts,
-    imports=("overlayccl_core.backends.torchdist.frameworks",),
-)
-fingerprint, refuses, cannot_train = _shared.fingerprint, _shared.refuses, _shared.cannot_train
-doctor, starter, train = _shared.doctor, _shared.starter, _shared.train
-time_launch, run_once = _shared.time_launch, _shared.run_once
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

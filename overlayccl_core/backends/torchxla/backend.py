@@ -10,7 +10,17 @@ from importlib import metadata, util
 from pathlib import Path
 
 from overlayccl_core.backends.rank import Rank
-from overlayccl_core.backends.torch_ranks.torch_backend import NOT_INSTALLED, TorchBackend
+from overlayccl_core.backends.torch_ranks.torch_backend import (
+    NOT_INSTALLED,
+    cannot_train,
+    doctor,
+    fingerprint,
+    refuses,
+    run_once,
+    starter,
+    time_launch,
+    train,
+)
 from overlayccl_core.backends.torchxla import node
 from overlayccl_core.backends.torchxla.environment import (
     NUMERIC_TOKEN,
@@ -23,6 +33,9 @@ from overlayccl_core.emit import torch_dialect
 from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.program import Program
 
+__all__ = ["cannot_train", "doctor", "fingerprint", "refuses"]  # shared members of the protocol
+__all__ += ["run_once", "starter", "time_launch", "train"]
+__all__ += ["environment", "environment_parts"]
 REQUIRES = ("torch",)
 FRAMEWORK_ARMS = False  # DDP and FSDP are torch.distributed's
 NEURON, TPU = node.NEURON, "tpu"
@@ -31,6 +44,8 @@ NEEDS = {  # library -> packages required on the hosts of its ranks
     TPU: ("torch", "torch-xla", "libtpu"),
     STANDIN: ("torch",),
 }
+ON_CPUS = {STANDIN: "torch_xla's calls by gloo"}
+IMPORTS = ()
 WHAT = {NEURON: "NeuronCores of Trainium", TPU: "TPUs", STANDIN: "CPU ranks of gloo in place of torch_xla"}
 VERSIONS = ("torch", "torch-xla", "torch-neuronx", "neuronx-cc", "libneuronxla", NUMERIC_TOKEN)
 CALLS = "overlayccl_core.backends.torchxla.calls"  # printed into modules
@@ -42,7 +57,7 @@ def emit(program: Program) -> str:
     return torch_dialect.emit(program, calls=CALLS)
 
 
-def _versions(deployment: Deployment) -> dict[str, str]:
+def versions(deployment: Deployment) -> dict[str, str]:
     return {name: _version(name) for name in NEEDS.get(deployment.library, ("torch",))}
 
 
@@ -54,7 +69,7 @@ def _version(name: str) -> str:
         return NOT_INSTALLED
 
 
-def _refused_library(deployment: Deployment) -> str:
+def refuses_library(deployment: Deployment) -> str:
     library = deployment.library
     if library not in NEEDS:
         known = ", ".join(f"{name} ({WHAT[name]})" for name in NEEDS)
@@ -96,22 +111,11 @@ def oversubscribed(deployment: Deployment) -> bool:
     return deployment.library == STANDIN and deployment.ranks_per_node > len(os.sched_getaffinity(0))
 
 
-def _patience(deployment: Deployment) -> float:
+def patience(deployment: Deployment) -> float:
     """Return the factor on the time limit of a step that compiles graphs."""
     return 1.0 if deployment.library == STANDIN else PATIENCE
 
 
-_shared = TorchBackend(
-    on_cpus={STANDIN: "torch_xla's calls by gloo"},
-    versions=_versions,
-    refuses_library=_refused_library,
-    environment=environment,
-    environment_parts=environment_parts,
-    patience=_patience,
-)
-fingerprint, refuses, cannot_train = _shared.fingerprint, _shared.refuses, _shared.cannot_train
-doctor, starter, train = _shared.doctor, _shared.starter, _shared.train
-time_launch, run_once = _shared.time_launch, _shared.run_once
 host = node.checks
 
 

@@ -25,6 +25,7 @@ from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.launch import Launch, Starter, Watch
 from overlayccl_core.launching.launcher import Check
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.program import Program
 
 
@@ -62,8 +63,8 @@ class Backend(Protocol):
     def cannot_train(self, deployment: Deployment) -> str:
         """Return why there is no training launch, in a clause; empty if there is one. All models need one."""
 
-    def oversubscribed(self, deployment: Deployment) -> bool:
-        """Tell whether ranks share cores, so every time contains the operating system's scheduler."""
+    def needs_cores(self, deployment: Deployment) -> bool:
+        """Tell whether each rank needs a core of its host. On fewer cores (`oversubscribed`) it waits for one."""
 
     def doctor(self, deployment: Deployment) -> list[Check]:
         """Check the requirements here, and whether ranks can be started."""
@@ -119,3 +120,11 @@ class Backend(Protocol):
 def backend_of(deployment: Deployment) -> Backend:
     """Return the deployment's backend. ValueError: It does not exist; the message names the existing ones."""
     return loader.plug_in(Backend, "backends", deployment.backend)
+
+
+def oversubscribed(deployment: Deployment, told: NodeReport) -> bool:
+    """Tell whether ranks shared cores, so every time contains the operating system's scheduler.
+
+    told: Report of the launch; its cores are those of the ranks, which the launcher may bind.
+    """
+    return backend_of(deployment).needs_cores(deployment) and deployment.ranks_per_node > told.cores

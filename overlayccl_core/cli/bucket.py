@@ -12,7 +12,6 @@ from typing import Any
 import polars as pl
 from rich.table import Table
 
-from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
 from overlayccl_core.configuration.sizes import bytes_text
@@ -217,9 +216,10 @@ class _Answer:
         )
 
     def _warnings(self) -> list[str]:
-        deployment, probed = self.where.deployment, self.probed_bytes()
+        probes, probed = self.where.table(PROBES, "probes"), self.probed_bytes()
         largest = max(b.bytes for b in self.compared.best.buckets)
-        shared = [SHARED_CORES] if self.timed and backend_of(deployment).oversubscribed(deployment) else []
+        shares = self.timed and probes is not None and probes["oversubscribed"].any()
+        shared = [SHARED_CORES] if shares else []
         if probed is None or largest <= probed:
             return shared
         return [

@@ -25,10 +25,12 @@ class NodeReport:
     Attributes:
         nodes: The nodes' description, in a line; empty: no agents started the ranks.
         clock_off_by_ns: Largest possible difference of two nodes' clocks, and so of a timed length.
+        fewest_cores: Usable cores of the agent with the fewest; 0: no agents.
     """
 
     nodes: str = ""
     clock_off_by_ns: int = 0
+    fewest_cores: int = 0
 
     def write(self, folder: Path) -> None:
         """Write it into a launch's folder, however the launch ends."""
@@ -38,6 +40,11 @@ class NodeReport:
     def read(cls, folder: Path) -> "NodeReport":
         path = folder / FILE
         return cls(**json.loads(path.read_text())) if path.exists() else cls()
+
+    @property
+    def cores(self) -> int:
+        """Usable cores of a node's ranks; without agents they have those of this process."""
+        return self.fewest_cores or int(fingerprint.host_parts()["cores"])
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.backend import backend_of, oversubscribed
 from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.backends.plan import Calibration, LaunchPlan
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.launching.node_report import LaunchClock, doubts
+from overlayccl_core.launching.node_report import LaunchClock, NodeReport, doubts
 from overlayccl_core.locks import machine_lock
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.meaning import TooLarge
@@ -226,7 +226,7 @@ class _Timer:
         timed = timed_programs(
             work,
             fingerprint=self.fingerprint,
-            oversubscribed=self.backend.oversubscribed(self.deployment),
+            oversubscribed=oversubscribed(self.deployment, NodeReport.read(work)),
             foreign_cpu_share=share,
             disturbed=share is not None and share > self.settings.foreign_cpu_limit,
         )

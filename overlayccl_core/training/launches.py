@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.backends.backend import backend_of, oversubscribed
 from overlayccl_core.backends.measured import FOREIGN_CPU_LIMIT
 from overlayccl_core.backends.plan import MODULES
 from overlayccl_core.configuration.deployment import Deployment
@@ -70,11 +70,6 @@ class Training:
         """Whether any steps are timed; untimed launches may be disturbed."""
         return any(Purpose.TIMED in arm.purposes for arm in self.arms)
 
-    @property
-    def oversubscribed(self) -> bool:
-        """Whether the ranks share cores."""
-        return backend_of(self.deployment).oversubscribed(self.deployment)
-
     def key(self, code: str) -> str:
         """Return the digest of everything with an effect on the figures."""
         return key(
@@ -119,7 +114,7 @@ class _TrainingBatch:
         """Return the rows of all launches, new or kept, and of the failed arms."""
         rows = [row for number in range(self.training.launches) for row in self._rows(number)]
         failed = [
-            self._failed_row(arm, self.failed[arm.label])
+            self._failed_row(arm, self.failed[arm.label], shared=any(row["oversubscribed"] for row in rows))
             for arm in self.training.arms
             if arm.label in self.failed
         ]
@@ -208,24 +203,25 @@ class _TrainingBatch:
                 step_timeout_s=STEP_TIMEOUT_S,
             )
             share = backend_of(training.deployment).train(training.deployment, started, reporter.watch)
+            told = NodeReport.read(work)
             rows = rows_of(
                 plan,
                 read_records(work, plan.ranks),
                 share,
                 training.fingerprint,
-                oversubscribed=training.oversubscribed,
-                told=NodeReport.read(work),
+                oversubscribed=oversubscribed(training.deployment, told),
+                told=told,
             )
             if keep:
                 self.kept.keep(work, rows)
 
-    def _failed_row(self, arm: Arm, failed: Failed) -> Row:
-        """The row of a failed arm, without steps."""
+    def _failed_row(self, arm: Arm, failed: Failed, *, shared: bool) -> Row:
+        """The row of a failed arm, without steps. shared: whether the other arms' ranks shared cores."""
         return {
             **_head(self.training.model, arm, Purpose.TIMED, failed.launch, failed.launch),
             **{"cold_us": [], "steps_us": [], "losses": [], "validation_loss": None},
             **_inspected(()),
-            "oversubscribed": self.training.oversubscribed,
+            "oversubscribed": shared,
             "foreign_cpu_share": None,
             "disturbed": False,
             **NodeReport().columns,

@@ -2,15 +2,17 @@
 
 import ast
 import inspect
+import os
 from pathlib import Path
 
 import pytest
 
 from overlayccl_core import loader
-from overlayccl_core.backends.backend import Backend
+from overlayccl_core.backends.backend import Backend, oversubscribed
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.evidence.deployment_files import Printer
 from overlayccl_core.launching.fingerprint import part
+from overlayccl_core.launching.node_report import NodeReport
 from tests.timing.batches import deployment
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +27,26 @@ def declared(protocol: type) -> dict[str, inspect.Signature]:
             signature = inspect.signature(function)
             methods[name] = signature.replace(parameters=list(signature.parameters.values())[1:])
     return methods
+
+
+@pytest.mark.usefixtures("plug_ins")
+@pytest.mark.parametrize(
+    ("name", "library", "shares"),
+    [
+        ("torchdist", "gloo", True),
+        ("torchxla", "standin", True),
+        ("torchxla", "neuron", False),
+        ("paper", "numpy", False),
+    ],
+)
+def test_ranks_that_need_a_core_each_share_those_that_their_agents_tell_of(
+    name: str, library: str, shares: bool
+) -> None:
+    """Of the node with the fewest, not of this process."""
+    mine = len(os.sched_getaffinity(0))
+    where = deployment(2 * mine).changed(backend=name, library=library)
+    told = {cores: oversubscribed(where, NodeReport(fewest_cores=cores)) for cores in (0, mine, 2 * mine)}
+    assert told == {0: shares, mine: shares, 2 * mine: False}
 
 
 @pytest.mark.parametrize("name", ["torchdist", "torchxla", "paper"])

@@ -18,18 +18,19 @@ from overlayccl_core.launching.local_ranks import LOOPBACK, TOKEN
 from overlayccl_core.launching.status import Phase
 
 RANKS = 4
+ALIKE = {"cpu": "alike", "cores": "8"}
 Script = Callable[["Agent"], None]
 
 
 class Agent:
     """One end of a connection, with the words of an agent. asked: of the last launch."""
 
-    def __init__(self, node: int, towards: tuple[str, int], environment: Mapping[str, str], cpu: str) -> None:
+    def __init__(
+        self, node: int, towards: tuple[str, int], environment: Mapping[str, str], parts: Mapping[str, str]
+    ) -> None:
         self.node = node
         self.lines = Lines(socket.create_connection(towards))
-        self.lines.send(
-            {"token": environment[TOKEN], "node": node, "host": f"n{node}", "parts": {"cpu": cpu}}
-        )
+        self.lines.send({"token": environment[TOKEN], "node": node, "host": f"n{node}", "parts": parts})
         self.asked: Message = {}
 
     def hear(self) -> Message:
@@ -79,12 +80,16 @@ def nothing(_towards: tuple[str, int]) -> None:
 
 @contextmanager
 def speaking(
-    monkeypatch: pytest.MonkeyPatch, *scripts: Script, printed: bytes = b"", cpu: str = "alike", **before: Any
+    monkeypatch: pytest.MonkeyPatch,
+    *scripts: Script,
+    printed: bytes = b"",
+    second_node: Mapping[str, str] = ALIKE,
+    **before: Any,
 ) -> Iterator[list[tuple[str, int]]]:
     """Agents that follow scripts, one a node; gives where they were told to connect.
 
     before: `first` and `second`, called with that address before any agent comes, and before the second node's.
-    cpu: of the second node.
+    second_node: what its agent tells of it.
     """
     told: list[tuple[str, int]] = []
 
@@ -100,7 +105,7 @@ def speaking(
     def follow(node: int, script: Script, towards: tuple[str, int], environment: Mapping[str, str]) -> None:
         if node:
             before.get("second", nothing)(towards)
-        agent = Agent(node, towards, environment, "alike" if node == 0 else cpu)
+        agent = Agent(node, towards, environment, second_node if node else ALIKE)
         with suppress(LostError, ValueError):  # ValueError: it has hung up itself
             script(agent)
             while True:  # until nobody asks any more

@@ -266,7 +266,16 @@ def test_what_nodes_are_and_how_far_their_clocks_may_differ_is_kept(
         seen.append(NodeReport.read(tmp_path))
         agent.say(ended=0.0, off_by_ns=5_000)
 
-    with speaking(monkeypatch, lambda agent: agent.launch(off_by_ns=1_000), drifts, cpu="another"):
+    with speaking(
+        monkeypatch,
+        lambda agent: agent.launch(off_by_ns=1_000),
+        drifts,
+        second_node={"cpu": "another", "cores": "1"},
+    ):
         nodes.run(two_nodes(), asked(tmp_path))
     assert [seen[0].clock_off_by_ns, NodeReport.read(tmp_path).clock_off_by_ns] == [4_000, 6_000]
-    assert seen[0].nodes.startswith("n0: cpu alike #") and "; n1: cpu another #" in seen[0].nodes
+    assert (
+        seen[0].nodes.startswith("n0: cpu alike, cores 8 #")
+        and "; n1: cpu another, cores 1 #" in seen[0].nodes
+    )
+    assert seen[0].cores == 1

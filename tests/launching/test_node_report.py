@@ -21,7 +21,7 @@ def test_nothing_is_said_of_like_nodes_whose_clocks_agree_nor_of_one_host() -> N
 
 def test_what_is_kept_is_read(tmp_path: Path) -> None:
     assert NodeReport.read(tmp_path) == NodeReport()
-    told = NodeReport(nodes=ALIKE, clock_off_by_ns=1_500)
+    told = NodeReport(nodes=ALIKE, clock_off_by_ns=1_500, fewest_cores=4)
     told.write(tmp_path)
     assert NodeReport.read(tmp_path) == told and told.columns == {"nodes": ALIKE, "clock_off_by_us": 1.5}
 

@@ -9,11 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from overlayccl_core.backends import backend as backends
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms
 from overlayccl_core.gates.training import passes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.launch import Launch
+from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.tables.steps import STAMPS, STEPS
@@ -55,8 +57,9 @@ class Ranks:
         self.culprits, self.number, self.times = culprits, number, times
         self.foreign_cpu_share, self.ns = foreign_cpu_share, ns
         self.launched: list[tuple[int, tuple[str, ...]]] = []
-        backend = SimpleNamespace(train=self.train, oversubscribed=lambda _where: True)
-        monkeypatch.setattr(launches, "backend_of", lambda _where: backend)
+        backend = SimpleNamespace(train=self.train, needs_cores=lambda _where: True)
+        for module in (launches, backends):
+            monkeypatch.setattr(module, "backend_of", lambda _where: backend)
 
     def train(self, where: Deployment, started: Launch, watch: Any) -> float:
         assert where == TRAINING.deployment and started.worker == "overlayccl_core.training.worker"
@@ -71,6 +74,7 @@ class Ranks:
         for rank in range(plan.ranks):
             records = [self.record(index, arm.name, plan.launch) for index, arm in enumerate(plan.arms)]
             write_records(started.folder, rank, records)
+        NodeReport(fewest_cores=where.ranks_per_node - 1).write(started.folder)
         return self.foreign_cpu_share
 
     def record(self, index: int, arm: str, launch: int) -> RankRecord:
@@ -99,6 +103,7 @@ def test_a_finalist_that_crashes_is_left_out_and_cannot_be_chosen(
     [verdict] = failed_arms(steps, NO_STAMPS).values()
     assert not passes([verdict]) and verdict.reason == "crashed" and str(trace) in verdict.message
     assert steps.filter(pl.col("status") == "trained").height == 4 + number
+    assert steps["oversubscribed"].all(), "by the cores that agents tell of; a failed arm's as the others'"
 
 
 def test_a_run_that_goes_on_does_not_start_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 This file imports no torch: ranks do.
 """
 
-import os
 from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
@@ -110,15 +109,16 @@ def _nccl_version() -> str:
         return NOT_INSTALLED
 
 
-def oversubscribed(deployment: Deployment) -> bool:
-    """Tell whether there are more ranks than cores: each rank has a computing thread."""
-    return deployment.ranks_per_node > len(os.sched_getaffinity(0))
+def needs_cores(_deployment: Deployment) -> bool:
+    """Return True: each rank has a computing thread."""
+    return True
 
 
 def host(deployment: Deployment) -> list[Check]:
     """Report cores for the ranks, with nccl also GPUs."""
-    cores = f"{deployment.ranks_per_node} ranks on {fingerprints.host_parts()['cores']} cores"
-    if oversubscribed(deployment):
+    usable = fingerprints.host_parts()["cores"]
+    cores = f"{deployment.ranks_per_node} ranks on {usable} cores"
+    if deployment.ranks_per_node > int(usable):
         cores += ": oversubscribed, start-up times contain the operating system's scheduler"
     checks = [Check("cpu", True, fingerprints.cpu_model()), Check("cores", True, cores)]
     if deployment.library == "nccl":

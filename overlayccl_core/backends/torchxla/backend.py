@@ -4,7 +4,6 @@ Modules are one graph on all ranks, cut at a Program's boundaries and at the end
 torch and no torch_xla: ranks do.
 """
 
-import os
 from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
@@ -106,9 +105,9 @@ def _refused_devices(deployment: Deployment) -> str:
     )
 
 
-def oversubscribed(deployment: Deployment) -> bool:
-    """Tell whether the stand-in's ranks share cores; devices have cores of their own."""
-    return deployment.library == STANDIN and deployment.ranks_per_node > len(os.sched_getaffinity(0))
+def needs_cores(deployment: Deployment) -> bool:
+    """Tell whether ranks are the stand-in's; devices have cores of their own."""
+    return deployment.library == STANDIN
 
 
 def patience(deployment: Deployment) -> float:

@@ -48,7 +48,7 @@ def cannot_train(_deployment: Deployment) -> str:
     return "a made-up clock knows no training step"
 
 
-def oversubscribed(_deployment: Deployment) -> bool:
+def needs_cores(_deployment: Deployment) -> bool:
     """One process is all there is."""
     return False
 

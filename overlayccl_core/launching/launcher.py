@@ -1,5 +1,8 @@
 """Launchers: they start the agents on a deployment's nodes.
 
+A launcher starts agents, one a node, and no ranks: each agent starts the ranks of its node. So a launcher can bind
+a node's agent with all its ranks (to cores, to a network namespace), not a single rank.
+
 The deployment names its launcher. Launcher NAME is the file `launchers/NAME.py`, here or in a folder of yours
 (`overlayccl_core.loader`), with the functions of `Launcher`. `here` has no agents: all ranks start on this host.
 """

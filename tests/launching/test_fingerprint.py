@@ -122,18 +122,6 @@ def test_another_cpu_kernel_or_torch_is_another_fingerprint(monkeypatch: pytest.
     assert len(seen) == 4
 
 
-@pytest.mark.usefixtures("plug_ins")
-def test_another_link_of_the_launcher_is_another_machine() -> None:
-    slow, fast = (
-        HERE.changed(launcher="processes", launcher_options={"link": rate}) for rate in ("1Gbit", "10Gbit")
-    )
-    assert part(backend.fingerprint(slow), "launcher") == "processes"
-    assert "link=1Gbit" in backend.fingerprint(slow)
-    assert not one_machine(backend.fingerprint(slow), backend.fingerprint(fast))
-    with pytest.raises(ValueError, match=r"processes knows no 'lnk': .*\(link\)"):
-        backend.fingerprint(HERE.changed(launcher="processes", launcher_options={"lnk": "1Gbit"}))
-
-
 FOUND = """
 import json, torch
 from overlayccl_core.backends.torchdist import calls

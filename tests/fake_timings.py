@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.costmodel.features import Features, features
-from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.program import Program
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.table import Table
+from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
+from tests.rows import row
 
 FINGERPRINT = "host test, torch 2.13.0, ranks 4 #00000000"
 
@@ -34,34 +37,32 @@ def timing_columns(
     seed = int(program.digest[:8], 16)
     middle = true_us(features(program)) if us is None else us
     samples = middle * np.exp(noise * np.random.default_rng([seed, launch]).normal(size=rounds))
-    return {
-        "program": program.digest,
-        "program_json": dumps(program),
-        "launch": launch,
-        "first_call_us": 3 * middle,
-        "compile_us": 0.0,
-        "graphs": 0,
-        "repeats": 1,
-        "cold_us": [2 * middle],
-        "samples_us": samples.tolist(),
-        "slowest_rank": [0] * rounds,
-        "rounds": rounds,
-        "oversubscribed": True,
-        "foreign_cpu_share": 0.01,
-        "disturbed": False,
-        **NodeReport().columns,
-        "fingerprint": FINGERPRINT,
-    }
+    return row(
+        Table(name="timings", version=1, columns=TIMING_COLUMNS),
+        program=program.digest,
+        program_json=dumps(program),
+        launch=launch,
+        first_call_us=3 * middle,
+        compile_us=0.0,
+        graphs=0,
+        repeats=1,
+        cold_us=[2 * middle],
+        samples_us=samples.tolist(),
+        slowest_rank=[0] * rounds,
+        rounds=rounds,
+        oversubscribed=True,
+        foreign_cpu_share=0.01,
+        fingerprint=FINGERPRINT,
+    )
 
 
 def bench_rows(listed: Iterable[Mapping[str, Any]], **changes: Any) -> list[dict[str, Any]]:
     """Rows of `bench` for the rows of a shortlist."""
     return [
-        {
-            **{key: row[key] for key in ("case", "direction", "candidate")},
-            **timing_columns(loads(row["program_json"]), **changes),
-            "status": "timed",
-            "message": "",
-        }
-        for row in listed
+        row(
+            BENCH,
+            **{key: one[key] for key in ("case", "direction", "candidate")},
+            **timing_columns(loads(one["program_json"]), **changes),
+        )
+        for one in listed
     ]

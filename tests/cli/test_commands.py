@@ -16,7 +16,7 @@ from overlayccl_core.tables.table import write
 from overlayccl_core.tables.theta import THETA
 from tests.cli.repository import REPOSITORY, Call, fitted
 from tests.fake_timings import FINGERPRINT
-from tests.report.fixture_rows import row
+from tests.rows import row
 
 A2A = ("--problem", "uniform_a2a")
 

@@ -10,8 +10,8 @@ from rich.console import Console, RenderableType
 
 from overlayccl_core.cli.deployed_table import case_parts, model_parts
 from overlayccl_core.tables.deployed import DEPLOYED
-from tests.report.fixture_rows import row
 from tests.report.test_worth import beside, deployed, instead, rival, worth
+from tests.rows import row
 
 LEGEND = "x best known way: "
 GAIN = {"speedup": 6.213, "speedup_low": 5.9, "speedup_high": 6.5}

@@ -16,7 +16,7 @@ from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
 from tests.known_cases import case
-from tests.report.fixture_rows import row
+from tests.rows import row
 
 REPOSITORY = Path(__file__).parents[2]
 PROBLEM = "tp_mlp"

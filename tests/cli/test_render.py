@@ -5,7 +5,7 @@ import pytest
 
 from overlayccl_core.cli.render import at_joints, case_parts, console
 from overlayccl_core.tables.summary import SUMMARY
-from tests.report.fixture_rows import row
+from tests.rows import row
 
 PLACE = {"problem": "tp_mlp", "case": "tp_mlp/n4", "direction": "forward", "status": "program"}
 

@@ -9,8 +9,8 @@ import pytest
 from overlayccl_core.cli import verdicts
 from overlayccl_core.tables.deployed import DEPLOYED
 from tests.cli.test_deployed_table import lines, printed
-from tests.report.fixture_rows import row
 from tests.report.test_worth import beside, deployed, instead, rival, worth
+from tests.rows import row
 
 CASE = "tp_mlp/n4-m8-l8-256KiB-f32"
 

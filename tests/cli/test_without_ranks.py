@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core import catalog
-from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import price
 from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.tables.bench import BENCH
@@ -17,9 +16,9 @@ from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.table import read, write
 from overlayccl_core.tables.theta import THETA
 from tests.cli.repository import REPOSITORY, Call, too_wide
-from tests.fake_timings import timing_columns
+from tests.fake_timings import bench_rows
 from tests.known_cases import case
-from tests.report.fixture_rows import row
+from tests.rows import row
 
 KEY = ("case", "direction")
 
@@ -148,10 +147,11 @@ def chosen(root: Path, folder: Path) -> Path:
     programs = [way for way in rows if way["equivalence"] == "pass"]
     write(PRICES, [price._row(way, theta) for way in programs], tables / "prices.parquet")
     timed = [
-        {**{key: way[key] for key in KEY}, "candidate": way["strategy"]}
-        | timing_columns(loads(way["program_json"]), us=9e4 if way["strategy"] == "native" else None)
-        | {"status": "timed", "message": ""}
+        one
         for way in programs
+        for one in bench_rows(
+            [way | {"candidate": way["strategy"]}], us=9e4 if way["strategy"] == "native" else None
+        )
     ]
     write(BENCH, timed, tables / "bench.parquet")
     ring = next(way for way in programs if way["strategy"] == "permute_ring")

@@ -11,7 +11,6 @@ from overlayccl_core.configuration.cases import case_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
 from overlayccl_core.gates.training import EARLY_STEP
-from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
@@ -19,6 +18,7 @@ from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSS
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT
 from tests.gates.training_evidence import STEPS, curve
+from tests.rows import row
 
 CASE = case_of("grad_ar", {"sizes": [4, 4]}, load("config/deployments/local-2.yaml"))
 ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "deployed": "flat"}
@@ -30,14 +30,13 @@ def programs() -> dict[str, Program]:
 
 
 def course(arm: str, seed: int = 0, change: float = 0.0, **columns: Any) -> dict[str, Any]:
-    return {
-        "model": "tiny", "microbatches": 2, "arm": arm, "purpose": "loss", "seed": seed, "launch": 0,
-        "cold_us": [], "steps_us": [1.0] * STEPS, "losses": [list(x) for x in curve(seed, change=change)],
-        "validation_loss": None, "gradient_rel_error": 1e-7, "matmuls": 96, "matmul_digest": "0", "collectives": 4,
-        "peak_memory_bytes": 1, "oversubscribed": False, "foreign_cpu_share": 0.0, "disturbed": False,
-        "fingerprint": FINGERPRINT, "status": "trained", "message": "",
-        **NodeReport().columns,
-    } | columns  # fmt: skip
+    told = {
+        "model": "tiny", "microbatches": 2, "arm": arm, "purpose": "loss", "seed": seed,
+        "steps_us": [1.0] * STEPS, "losses": [list(x) for x in curve(seed, change=change)],
+        "gradient_rel_error": 1e-7, "matmuls": 96, "matmul_digest": "0", "collectives": 4,
+        "peak_memory_bytes": 1, "foreign_cpu_share": 0.0, "fingerprint": FINGERPRINT, "status": "trained",
+    }  # fmt: skip
+    return row(LONG_STEPS, **told | columns)
 
 
 @pytest.fixture
@@ -56,12 +55,12 @@ def told(tmp_path: Any) -> Any:
             for arm, one in traced.items()
         ]  # fmt: skip
         stamps = [
-            {
-                "model": "tiny", "microbatches": 2, "arm": row["arm"], "ran_as": row["arm"], "site": "gradients",
-                "problem": "grad_ar", "case": row["case"], "direction": "forward", "candidate": row["candidate"],
-                "program": row["program"], "library": "gloo", "library_version": "1", "calls": 2,
-            }
-            for row in rows
+            row(
+                LONG_STAMPS, model="tiny", microbatches=2, arm=one["arm"], ran_as=one["arm"], site="gradients",
+                problem="grad_ar", case=one["case"], direction="forward", candidate=one["candidate"],
+                program=one["program"], library="gloo", library_version="1", calls=2,
+            )
+            for one in rows
         ]  # fmt: skip
         steps = write(LONG_STEPS, courses, tmp_path / "long_steps.parquet")
         return steps, write(LONG_STAMPS, stamps, tmp_path / "long_stamps.parquet"), rows

@@ -10,7 +10,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from tests.gates.training_evidence import arm
-from tests.report.fixture_rows import row
+from tests.rows import row
 from tests.small_problems import exchange, strategy
 
 MODEL = "tiny m2"

@@ -9,7 +9,8 @@ import numpy as np
 from overlayccl_core.tables.deployed import SPLITS
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from tests.fake_timings import FINGERPRINT
-from tests.report.fixture_rows import Row, put, row, settings
+from tests.report.fixture_rows import put, settings
+from tests.rows import Row, row
 
 Steps = Mapping[int, Mapping[str, float]]
 """microbatches -> arm -> ms of a step."""

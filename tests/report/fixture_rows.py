@@ -1,10 +1,9 @@
-"""Rows of any table from the few values that matter, and a table with its sidecar."""
+"""A table with its sidecar, as a run leaves it."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -12,8 +11,8 @@ from overlayccl_core.configuration.settings import Settings, read
 from overlayccl_core.tables.sidecar import write_sidecar
 from overlayccl_core.tables.table import Table, write
 from overlayccl_core.tables.table import read as read_table
+from tests.rows import Row
 
-Row = dict[str, Any]
 REPOSITORY = Path(__file__).parents[2]
 ROUNDS = 6  # of the probes
 
@@ -28,23 +27,6 @@ def settings() -> Settings:
         train=configured.train.changed(minimum_steps=4, maximum_steps=8),
         confirm=configured.confirm.changed(minimum_rounds=ROUNDS, minimum_steps=4, maximum_steps=8),
     )
-
-
-def row(table: Table, **values: Any) -> Row:
-    """A row of a table: what is not given is null where it may be, else an empty value of its type."""
-    unknown = set(values) - {column.name for column in table.columns}
-    assert not unknown, f"table {table.name} has no {unknown}"
-    empty = {pl.String(): "", pl.Int64(): 0, pl.Float64(): 0.0, pl.Boolean(): False}
-    return {
-        c.name: values[c.name]
-        if c.name in values
-        else None
-        if c.nullable
-        else c.values[0]
-        if c.values
-        else empty.get(c.dtype, [])
-        for c in table.columns
-    }
 
 
 def put(table: Table, rows: Sequence[Row], path: Path, settings: str = "{}") -> None:

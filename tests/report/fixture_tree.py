@@ -36,7 +36,8 @@ from overlayccl_core.tables.theta import THETA
 from tests.fake_timings import FINGERPRINT, timing_columns
 from tests.known_cases import case
 from tests.report.fixture_models import LAUNCHES, write_models
-from tests.report.fixture_rows import REPOSITORY, ROUNDS, Row, put, row, settings
+from tests.report.fixture_rows import REPOSITORY, ROUNDS, put, settings
+from tests.rows import Row, row
 
 PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
 TRAINED_IN = {"tp_mlp": "nano m1, nano m2, nano m8", "grad_ar": "nano-dp m1"}
@@ -78,7 +79,8 @@ def _fitted() -> dict[str, list[Row]]:
     probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
     probes += mixed_probes(deployment, seed=2, count=30, role=Role.HELD_OUT)
     rows = [
-        {"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=ROUNDS)} for p in probes
+        row(PROBES, probe=p.name, role=p.role.value, **timing_columns(p.program, rounds=ROUNDS))
+        for p in probes
     ]
     tables = fit.run(settings(), pl.DataFrame(rows), progress=lambda _: None)
     return {"probes": rows, **tables}

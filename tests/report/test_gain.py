@@ -3,8 +3,8 @@
 import pytest
 
 from overlayccl_core.report.gain import Change, changes
-from tests.report.fixture_rows import Row
 from tests.report.test_worth import beside, deployed, worth
+from tests.rows import Row
 
 HAND = {"developer": 9.0, "single_graph": 6.0, "hand_bundled": 2.0, "best_known_way": 1.5}
 

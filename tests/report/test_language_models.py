@@ -11,7 +11,8 @@ from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.trials import TRIALS
-from tests.report.fixture_rows import put, row
+from tests.report.fixture_rows import put
+from tests.rows import row
 
 WHERE = {"case": "tp_mlp/n4", "direction": "forward", "search": "asks"}
 FOLDER = Path("problems/tp_mlp/search/asks")

@@ -8,7 +8,8 @@ from overlayccl_core.report import rejections
 from overlayccl_core.report.blocks import Table, Text
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
-from tests.report.fixture_rows import put, row
+from tests.report.fixture_rows import put
+from tests.rows import row
 
 ENDS = "problems/tp_mlp/search/offline/search_ends.parquet"
 

@@ -26,6 +26,7 @@ from tests.fake_timings import timing_columns
 from tests.report.fixture_rows import REPOSITORY, put, settings
 from tests.report.fixture_tree import write_tree
 from tests.report.test_worth import beside, deployed, rival, worth
+from tests.rows import row
 
 COST = Cost(jobs=(Phase(name="probe", seconds=30.0), Phase(name="fit", seconds=6.0)), nodes=3, unknown=())
 
@@ -68,7 +69,11 @@ def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
     here = load(REPOSITORY / "config/deployments/local.yaml")
     two = here.changed(ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)))
     (probe,) = mixed_probes(two, seed=1, count=1, role=Role.HELD_OUT)
-    put(PROBES, [{"probe": "p", "role": "heldout", **timing_columns(probe.program)}], run / "probes.parquet")
+    put(
+        PROBES,
+        [row(PROBES, probe="p", role="heldout", **timing_columns(probe.program))],
+        run / "probes.parquet",
+    )
     assert (cost := cost_of(Tree(path=run))) is not None and cost.nodes == 2
     rows = table(spending.blocks(Tree(path=run)), "What was spent")
     assert rows["probe"] == ("171", "342") and rows["search, 1 job"] == ("13", "13")

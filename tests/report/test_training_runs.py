@@ -5,7 +5,7 @@ import pytest
 
 from overlayccl_core.report.training_runs import Run, runs_of
 from overlayccl_core.tables.steps import STEPS
-from tests.report.fixture_rows import row
+from tests.rows import row
 
 
 def steps(arm: str, launches: list[list[float]], purpose: str = "timed") -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from overlayccl_core.report.sentences import case_known, case_warnings, facts, w
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from tests.report.fixture_models import slower, split
-from tests.report.fixture_rows import Row, row
+from tests.rows import Row, row
 
 FOUND = {"ran_as": "deployed", "needs_search": True}
 

@@ -21,6 +21,7 @@ from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import write
 from tests.emit.deployed_modules import case_of_ways, way
+from tests.rows import row
 from tests.stages.training import train_tables
 
 
@@ -40,19 +41,19 @@ def decided(
         source, problem = catalog.library_source(case.problem), catalog.build(case)
         programs = {arm: trace_source(source, name, problem) for arm, name in ways.items()}
         here = {
-            arm: {
-                "case": case.id, "direction": "forward", "arm": arm, "candidate": ways[arm], "recipe": "{}",
-                "numerics": "lossy" if ways[arm].startswith("bf16") else "reordered",
-                "program": one.digest, "program_json": dumps(one),
-                "fingerprint": backend.fingerprint(deployment),
-            }
+            arm: row(
+                FINALISTS, case=case.id, direction="forward", arm=arm, candidate=ways[arm], recipe="{}",
+                numerics="lossy" if ways[arm].startswith("bf16") else "reordered",
+                program=one.digest, program_json=dumps(one), fingerprint=backend.fingerprint(deployment),
+            )
             for arm, one in programs.items()
         }  # fmt: skip
         finalists += here.values()
         stands = stands_as(chosen, case.problem)
         mine = programs[stands]
         what = {"arm": chosen, "value_digest": mine.value_digest, "trained_in": trained_in}
-        choice.append({k: v for k, v in here[stands].items() if k != "program_json"} | what)
+        same = {name: value for name, value in here[stands].items() if name in CHOICE.schema}
+        choice.append(row(CHOICE, **same | what))
         entries.append(case_of_ways(way(ways[stands], mine), way("developer", programs["developer"])))
     stamp = Stamp(library=deployment.library, versions={"torch": metadata.version("torch")})
     return ProblemChoice(

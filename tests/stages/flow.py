@@ -40,6 +40,7 @@ from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import Table, write
 from overlayccl_core.tables.theta import THETA
 from tests.fake_timings import bench_rows, timing_columns
+from tests.rows import row
 
 ROOT = Path(__file__).parents[2]
 FOUND = 12  # Programs that a step from a known way gives, for each Case and direction
@@ -120,7 +121,7 @@ def said_of(chosen: choose.Chosen, arm: str) -> set[str]:
 
 def timed(probes: list[Probe]) -> list[dict[str, Any]]:
     """Rows of `probes`."""
-    return [{"probe": p.name, "role": p.role.value, **timing_columns(p.program)} for p in probes]
+    return [row(PROBES, probe=p.name, role=p.role.value, **timing_columns(p.program)) for p in probes]
 
 
 def capabilities() -> pl.DataFrame:
@@ -147,8 +148,8 @@ def candidates_of(ways: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
         if not programs or any(not p.collectives for p in programs):
             continue
         reference = catalog.reference_program(programs[0].problem)
-        for program, row in zip(programs, here.iter_rows(named=True), strict=True):
-            yield candidate(row["strategy"], "known", program, row["numerics"], theta, recipe=row["recipe"])
+        for program, way in zip(programs, here.iter_rows(named=True), strict=True):
+            yield candidate(way["strategy"], "known", program, way["numerics"], theta, recipe=way["recipe"])
         known = {p.value_digest for p in programs}
         for program, step in islice(_new(programs, known), FOUND):
             proof = prove(program, reference)

@@ -22,6 +22,7 @@ from overlayccl_core.tables import table
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.timing import batch as timing
+from tests.rows import row
 from tests.timing.batches import between, deployment, on_rank, silent
 
 pytestmark = pytest.mark.usefixtures("unrepeated")
@@ -34,13 +35,11 @@ def shortlist(path: Path) -> pl.DataFrame:
     case = catalog.case("uniform_a2a", {"chunk": 4, "width": 8}, ranks=2, ranks_per_node=2)
     rows = {}
     for problem in catalog.directions(case):
-        for row in known_way_rows(problem, None, None):
-            if row["equivalence"] == "pass":
-                listed = {"candidate": row["strategy"], "why": ["known"], "origin": "known", "family": None}
-                rows.setdefault(
-                    (row["direction"], row["program"]),
-                    {c.name: (row | listed)[c.name] for c in SHORTLIST.columns},
-                )
+        for way in known_way_rows(problem, None, None):
+            if way["equivalence"] == "pass":
+                listed = {"candidate": way["strategy"], "why": ["known"], "origin": "known", "family": None}
+                same = {name: value for name, value in way.items() if name in SHORTLIST.schema}
+                rows.setdefault((way["direction"], way["program"]), row(SHORTLIST, **same | listed))
     return table.write(SHORTLIST, list(rows.values()), path / "shortlist.parquet")
 
 

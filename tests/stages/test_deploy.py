@@ -22,6 +22,7 @@ from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.published import cases_of
 from overlayccl_core.tables.table import write
 from tests.fake_timings import timing_columns
+from tests.rows import row
 from tests.stages.flow import NOTHING_TRAINED, chosen_of, quiet
 from tests.stages.training import SPEEDS, train_tables
 
@@ -55,14 +56,15 @@ def confirmed_rows(
     decided: ProblemChoice, us: Mapping[str, float], launches: int = 3
 ) -> Iterator[dict[str, Any]]:
     """What needs no search and what was chosen: as fast as its Program should be, or as `us` has it for an arm."""
-    for row in rows_of(decided):
-        if row["arm"] in (*NEEDS_NO_SEARCH, ArmName.DEPLOYED):
+    for one in rows_of(decided):
+        if one["arm"] in (*NEEDS_NO_SEARCH, ArmName.DEPLOYED):
             for launch in range(launches):
-                yield {
-                    "problem": row["case"].partition("/")[0],
-                    **{key: row[key] for key in ("case", "direction", "arm", "candidate")},
-                    **timing_columns(loads(row["program_json"]), launch=launch, us=us.get(row["arm"])),
-                }
+                yield row(
+                    CONFIRMED,
+                    problem=one["case"].partition("/")[0],
+                    **{key: one[key] for key in ("case", "direction", "arm", "candidate")},
+                    **timing_columns(loads(one["program_json"]), launch=launch, us=us.get(one["arm"])),
+                )
 
 
 def made(
@@ -139,26 +141,26 @@ def test_a_case_that_no_model_has_is_decided_by_its_passes(alone: SimpleNamespac
     quick = {row["arm"]: row["program"] for row in alone.ready.iter_rows(named=True)}
     assert len(set(quick.values())) > 1
     us = {"deployed": 2000.0, "developer": 2000.0, "best_known_way": 1000.0, "hand_bundled": 1500.0}
-    for row in made(alone, us=us).deployed:
-        other = row["best_other"]
-        assert row["instead"] == (other if other in ("best_known_way", "hand_bundled") else None)
+    for one in made(alone, us=us).deployed:
+        other = one["best_other"]
+        assert one["instead"] == (other if other in ("best_known_way", "hand_bundled") else None)
 
 
 # ------------------------------------------------------------------------------------------------------ the tables
 def test_what_is_deployed_is_told_by_the_launches_after_the_choice(alone: SimpleNamespace) -> None:
     frame = write(DEPLOYED, made(alone).deployed, alone.folder / "deployed.parquet")
     assert frame.select("case", "direction").rows() == alone.decided.choice.select("case", "direction").rows()
-    for row in frame.iter_rows(named=True):
-        assert row["launches"] == 3 and row["measured_us"] > 0 and not row["disturbed"]
-        if row["arm"] == "developer":  # over itself there is no gain
-            assert row["speedup"] is None and row["reason"].startswith("nothing is faster beyond")
+    for one in frame.iter_rows(named=True):
+        assert one["launches"] == 3 and one["measured_us"] > 0 and not one["disturbed"]
+        if one["arm"] == "developer":  # over itself there is no gain
+            assert one["speedup"] is None and one["reason"].startswith("nothing is faster beyond")
         else:
-            assert row["speedup_low"] < row["speedup"] < row["speedup_high"] and row["speedup"] > 1
-            assert "times as fast as" in row["reason"] and "in the bench" in row["reason"]
-        assert row["best_other"] is None or row["best_other"] != row["arm"]
-        use = "found" if row["candidate"].startswith("found-") else "known"
-        assert row["instead"] is None and row["use"] == use
-        assert row["regret"] < 0.2
+            assert one["speedup_low"] < one["speedup"] < one["speedup_high"] and one["speedup"] > 1
+            assert "times as fast as" in one["reason"] and "in the bench" in one["reason"]
+        assert one["best_other"] is None or one["best_other"] != one["arm"]
+        use = "found" if one["candidate"].startswith("found-") else "known"
+        assert one["instead"] is None and one["use"] == use
+        assert one["regret"] < 0.2
     pairs = frame.group_by("case").agg(pl.col("predicted_us").sum(), pl.col("predicted_pair_us").unique())
     assert all(pair == [pytest.approx(total)] for _, total, pair in pairs.iter_rows())
 
@@ -167,8 +169,8 @@ def test_a_pair_with_a_direction_that_has_no_price_has_none(alone: SimpleNamespa
     backward = pl.col("direction") == "backward"
     without = {name: getattr(alone, name).filter(~backward) for name in ("prices", "candidates")}
     rows = made(alone, **without).deployed
-    assert {row["predicted_us"] is None for row in rows} == {True, False}
-    assert {row["predicted_pair_us"] for row in rows} == {None}
+    assert {one["predicted_us"] is None for one in rows} == {True, False}
+    assert {one["predicted_pair_us"] for one in rows} == {None}
 
 
 def test_the_records_hold_figures_and_verdicts_of_what_is_deployed(alone: SimpleNamespace) -> None:
@@ -176,8 +178,8 @@ def test_the_records_hold_figures_and_verdicts_of_what_is_deployed(alone: Simple
     record = json.loads(json.dumps(told["uniform_a2a"]))
     assert record["module"] == hashlib.sha256(alone.decided.module.encode()).hexdigest()
     assert (record["problem"], record["library"], record["splits"]) == ("uniform_a2a", "gloo", [])
-    for row in record["deployed"]:
-        assert row["in_file"] == row["chosen"]["candidate"] and row["chosen"]["measured_us"] > 0
-        gates = {verdict["gate"]: verdict["outcome"] for verdict in row["chosen"]["verdicts"]}
+    for one in record["deployed"]:
+        assert one["in_file"] == one["chosen"]["candidate"] and one["chosen"]["measured_us"] > 0
+        gates = {verdict["gate"]: verdict["outcome"] for verdict in one["chosen"]["verdicts"]}
         passed = dict.fromkeys(("legality", "equivalence", "bench", "choice"), "pass")
         assert gates in (passed, passed | {"training": "not_applicable"})

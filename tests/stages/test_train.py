@@ -28,6 +28,7 @@ from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from overlayccl_core.timing.batch import backend_of
 from overlayccl_core.training.launches import Training
+from tests.rows import row
 from tests.training.experts import PLUGINS, STAYS, experts
 
 DEPLOYMENT = load("config/deployments/local-2.yaml")
@@ -69,8 +70,16 @@ def finalists(case: Case, folder: Path) -> pl.DataFrame:
         "fingerprint": backend_of(DEPLOYMENT).fingerprint(DEPLOYMENT),
     }
     rows = [
-        {"case": case.id, "direction": problem.direction.value, "arm": arm, "candidate": f"c_{arm}"}
-        | {"program": program.digest, "program_json": dumps(program), **fixed}
+        row(
+            FINALISTS,
+            case=case.id,
+            direction=problem.direction.value,
+            arm=arm,
+            candidate=f"c_{arm}",
+            program=program.digest,
+            program_json=dumps(program),
+            **fixed,
+        )
         for problem in catalog.directions(case)
         for arm, program in programs(problem).items()
     ]
@@ -144,8 +153,8 @@ def test_a_wrong_backward_is_seen_in_its_gradients_and_all_others_train_as_the_u
 ) -> None:
     timed = {row["arm"]: row for row in trained["steps"].filter(purpose="timed").iter_rows(named=True)}
     assert set(timed) == {"developer", "hand_bundled", "finalist_1", *ALONE}
-    for arm, row in timed.items():
-        error = row["gradient_rel_error"]
+    for arm, one in timed.items():
+        error = one["gradient_rel_error"]
         assert error > 1e-2 if arm == "hand_bundled" else error < 1e-5, arm
     assert len({row["matmul_digest"] for row in timed.values()}) == 1
     # entrance, two of an expert; no gradient of tokens

@@ -25,7 +25,7 @@ from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.table import write
 from overlayccl_core.tables.trials import TRIALS
 from tests.known_cases import case
-from tests.report.fixture_rows import row
+from tests.rows import row
 from tests.timing.batches import deployment, silent
 
 SOURCE = catalog.library_source("uniform_a2a")

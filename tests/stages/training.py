@@ -5,13 +5,13 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.measuring.arms import at_case, only_problem
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from overlayccl_core.tables.table import write
 from tests.fake_timings import FINGERPRINT
 from tests.gates.training_evidence import LAUNCHES, MATMULS, SEEDS, curve, steps
+from tests.rows import row
 
 SPEEDS = {
     "developer": 4000.0,
@@ -45,30 +45,27 @@ def train_tables(
         )
         for launch in LAUNCHES:
             timed.append(_row(model, microbatches, arm, "timed", launch, us[launch]) | losses)
-        for row in timed[-len(LAUNCHES) :]:
-            row.update((wrong or {}).get(arm, {}))
+        for one in timed[-len(LAUNCHES) :]:
+            one.update((wrong or {}).get(arm, {}))
         for seed in SEEDS:
             losses = {"losses": [list(x) for x in curve(seed, change=0.0 if arm == "developer" else 1e-6)]}
             timed.append(_row(model, microbatches, arm, "loss", 0, us[0]) | losses | {"seed": seed})
         timed.append(_row(model, microbatches, arm, "quiet", 0, us[0]))
     alone = [arm for arm in listed if only_problem(arm)]
-    for row in [*finalists.iter_rows(named=True), *_alone(finalists, alone)]:
+    for one in [*finalists.iter_rows(named=True), *_alone(finalists, alone)]:
         stamps.append(
-            {
-                "model": model,
-                "microbatches": microbatches,
-                "arm": row["arm"],
-                "ran_as": row["arm"],
-                "site": "entry" if "entry" in row["case"] else "exit",
-                "problem": row["case"].partition("/")[0],
-                "case": row["case"],
-                "direction": row["direction"],
-                "candidate": row["candidate"],
-                "program": row["program"],
-                "library": "gloo",
-                "library_version": "torch 2.13.0",
-                "calls": 4,
-            }
+            row(
+                STAMPS,
+                model=model,
+                microbatches=microbatches,
+                ran_as=one["arm"],
+                site="entry" if "entry" in one["case"] else "exit",
+                problem=one["case"].partition("/")[0],
+                **{name: one[name] for name in ("arm", "case", "direction", "candidate", "program")},
+                library="gloo",
+                library_version="torch 2.13.0",
+                calls=4,
+            )
         )
     return write(STEPS, timed, folder / "steps.parquet"), write(STAMPS, stamps, folder / "stamps.parquet")
 
@@ -93,27 +90,27 @@ def _row(
 ) -> dict[str, Any]:
     ((matmuls, digest),) = MATMULS
     inspected = purpose == "timed" and launch == 0
-    return {
-        "model": model,
-        "microbatches": microbatches,
-        "arm": arm,
-        "purpose": purpose,
-        "seed": launch,
-        "launch": launch,
-        "cold_us": [9000.0],
-        "status": "trained",
-        "message": "",
-        "steps_us": list(steps_us),
-        "losses": [[5.0, 5.0]],
-        "validation_loss": None,
-        "gradient_rel_error": 3e-7 if inspected else None,
-        "matmuls": matmuls if inspected else None,
-        "matmul_digest": digest if inspected else None,
-        "collectives": 16 if inspected else None,
-        "peak_memory_bytes": 2**20 if inspected else None,
-        "oversubscribed": True,
-        "foreign_cpu_share": 0.01,
-        "disturbed": False,
-        **NodeReport().columns,
-        "fingerprint": FINGERPRINT,
+    seen = {
+        "gradient_rel_error": 3e-7,
+        "matmuls": matmuls,
+        "matmul_digest": digest,
+        "collectives": 16,
+        "peak_memory_bytes": 2**20,
     }
+    return row(
+        STEPS,
+        model=model,
+        microbatches=microbatches,
+        arm=arm,
+        purpose=purpose,
+        seed=launch,
+        launch=launch,
+        cold_us=[9000.0],
+        steps_us=list(steps_us),
+        losses=[[5.0, 5.0]],
+        **(seen if inspected else {}),
+        oversubscribed=True,
+        foreign_cpu_share=0.01,
+        fingerprint=FINGERPRINT,
+        status="trained",
+    )

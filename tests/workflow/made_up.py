@@ -60,10 +60,13 @@ def time_probes(probes: Any, *_: Any, **__: Any) -> Any:
 def trial(deployment: Any, search: str, candidates: Any, *_: Any, **__: Any) -> Any:
     """Sketches that all run; that none does where the copy has a file refuse.txt."""
     from overlayccl_core.stages.trial import KEY
+    from overlayccl_core.tables.trials import TRIALS
+    from tests.rows import row
 
     status, message = ("raised", "no such call") if (ROOT / "refuse.txt").exists() else ("right_values", "")
     rows = candidates.filter(candidates["origin"] == "sketch").select(KEY).to_dicts()
-    return [row | {"search": search, "status": status, "message": message} for row in rows]
+    told = {"search": search, "status": status, "message": message}
+    return [row(TRIALS, **one, **told) for one in rows]
 
 
 def bench(deployment: Any, settings: Any, shortlist: Any, *_: Any, **__: Any) -> Any:
@@ -96,22 +99,27 @@ def confirm(
     from overlayccl_core.evidence.choices import rows_of
     from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName
     from overlayccl_core.program.json_form import loads
+    from overlayccl_core.tables.confirmed import CONFIRMED
     from tests.fake_timings import timing_columns
+    from tests.rows import row
     from tests.stages.training import train_tables
 
     rows = {problem: rows_of(decided) for problem, decided in problems.items()}
     confirmed = [
-        {"problem": problem}
-        | {key: row[key] for key in ("case", "direction", "arm", "candidate")}
-        | timing_columns(loads(row["program_json"]), launch=launch)
+        row(
+            CONFIRMED,
+            problem=problem,
+            **{key: one[key] for key in ("case", "direction", "arm", "candidate")},
+            **timing_columns(loads(one["program_json"]), launch=launch),
+        )
         for problem, listed in rows.items()
-        for row in listed
+        for one in listed
         for launch in range(settings.confirm.launches)
-        if row["arm"] in (*NEEDS_NO_SEARCH, ArmName.DEPLOYED)
+        if one["arm"] in (*NEEDS_NO_SEARCH, ArmName.DEPLOYED)
     ]
     steps, stamps = [], []
     for model in models:
-        frame = pl.DataFrame([row for listed in rows.values() for row in listed], infer_schema_length=None)
+        frame = pl.DataFrame([one for listed in rows.values() for one in listed], infer_schema_length=None)
         with tempfile.TemporaryDirectory() as folder:
             tables = train_tables(frame, Path(folder), model=model.name)
         steps += tables[0].to_dicts()

@@ -61,7 +61,7 @@ def _said(worth: Worth) -> Iterator[str]:
     if mine is not None:
         yield (
             f"  {worth.model}: {mine.ran_as} at M = {mine.microbatches}, "
-            f"{times(worth.gain_over(worth.rival))} of {worth.rival.name if worth.rival else 'nothing'}"
+            f"{times(worth.speedup_over(worth.rival))} of {worth.rival.name if worth.rival else 'nothing'}"
         )
     yield from (f"    {said}" for said in warnings(worth))
 
@@ -72,13 +72,13 @@ def _judged(quiet: Tree, busy: Tree) -> Iterator[str]:
     yield f"  launches beside the neighbour marked as disturbed: {'all' if all(marked) else 'NOT ALL'}"
     for before, now in zip(quiet.worths, busy.worths, strict=True):
         same = before.candidates == now.candidates and before.chosen_as == now.chosen_as
-        gain = now.gain_over(now.rival)
+        speedup = now.speedup_over(now.rival)
         baseline = now.deployed is not None and not now.deployed.needs_search
         if same:
             word = "the same is deployed"
-        elif gain is not None and gain.low is None:
+        elif speedup is not None and speedup.low is None:
             word = "ANOTHER IS DEPLOYED, AND ITS GAIN HAS NO INTERVAL"
-        elif baseline and (gain is None or gain.word == "undecided"):
+        elif baseline and (speedup is None or speedup.word == "undecided"):
             word = "what needs no search is deployed, and called undecided"
         else:
             word = "ANOTHER IS DEPLOYED, AND NOT CALLED UNDECIDED, OR NO BASELINE"

@@ -177,7 +177,7 @@ def _not_faster(found: Sequence[Worth]) -> str:
     those = [
         f"{w.model} ({w.rival.name})"
         for w in found
-        if w.rival and (gain := w.gain_over(w.rival)) and not gain.beyond_noise
+        if w.rival and (speedup := w.speedup_over(w.rival)) and not speedup.beyond_noise
     ]
     if not those:
         return ""
@@ -188,15 +188,15 @@ def _not_faster(found: Sequence[Worth]) -> str:
 
 
 def _gain(of: Worth) -> float:
-    gain = of.gain_over(of.rival)
-    return gain.value if gain and not of.known else 0.0
+    speedup = of.speedup_over(of.rival)
+    return speedup.value if speedup and not of.known else 0.0
 
 
 def _outcome(of: Worth) -> tuple[str, ...] | None:
     mine = of.deployed
     if mine is None:
         return None
-    developer = of.gain_over(of.developer)
+    developer = of.speedup_over(of.developer)
     step = f"{ms(mine.step_us)}, {mebibytes(mine.peak_memory_bytes)}"
     is_ = of.use or ("a known way" if of.known else "found by search")
     beside = (_beside(of, of.rival), NOTHING if of.fastest is of.rival else _beside(of, of.fastest))
@@ -205,10 +205,10 @@ def _outcome(of: Worth) -> tuple[str, ...] | None:
 
 def _beside(of: Worth, other: SplitRow | None) -> str:
     """Return a gain over a known way. Between two of them a ratio stands only if it is below 1."""
-    gain = of.gain_over(other)
-    if gain is None or other is None:
+    speedup = of.speedup_over(other)
+    if speedup is None or other is None:
         return NOTHING
-    return f"{KNOWN if of.needs_no_search(other) else worded(gain)} ({other.name}, {other.figures})"
+    return f"{KNOWN if of.needs_no_search(other) else worded(speedup)} ({other.name}, {other.figures})"
 
 
 def rightness(archive: Archive, _: str) -> Iterator[str]:

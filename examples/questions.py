@@ -19,8 +19,16 @@ def worth(tree: Path) -> pl.DataFrame:
     splits = pl.read_parquet(tree / "splits.parquet")
     return (
         splits.filter(pl.col("part") != "deployed")
-        .select("model", "microbatches", "arm", "part", "slower", "slower_low", "slower_high")
-        .sort("model", "slower")
+        .select(
+            "model",
+            "microbatches",
+            "arm",
+            "part",
+            "deployed_speedup",
+            "deployed_speedup_low",
+            "deployed_speedup_high",
+        )
+        .sort("model", "deployed_speedup")
     )
 
 

@@ -1,10 +1,10 @@
 -- The questions of questions.py, for DuckDB:  duckdb -f examples/questions.sql   (where results/local is)
 
 -- What is deployed in each model, and how many times as fast it is as what else was timed after the choice?
-SELECT model, microbatches, arm, part, slower, slower_low, slower_high
+SELECT model, microbatches, arm, part, deployed_speedup, deployed_speedup_low, deployed_speedup_high
 FROM 'results/local/splits.parquet'
 WHERE part <> 'deployed'
-ORDER BY model, slower;
+ORDER BY model, deployed_speedup;
 
 -- How far are the prices of the library's strategies from what was measured, for each Problem?
 SELECT split_part("case", '/', 1) AS problem,

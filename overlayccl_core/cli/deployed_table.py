@@ -62,8 +62,8 @@ def _ways(worth: Worth) -> Table:
             ),
             ms(one.step_us),
             NOTHING if memory is None else f"{memory / MIB:.1f}",
-            times(one.gain),
-            one.gain.word if one.gain else NOTHING,
+            times(one.deployed_speedup),
+            one.deployed_speedup.word if one.deployed_speedup else NOTHING,
             "needed" if one.needs_search else "",
             style="bold" if used is one else None,
         )

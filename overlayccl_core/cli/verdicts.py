@@ -85,11 +85,11 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
         placed = worth.replaced.get(worth.instead.microbatches) and not is_framework(worth.instead.arm)
         use = YES[Use.KNOWN] if placed else f"NO: {use_text(worth.instead.arm)}"
         return use, *figures, NOTHING, PLACED if placed else NOTHING
-    over = KNOWN if worth.needs_no_search(worth.rival) else times(worth.gain_over(worth.rival))
+    over = KNOWN if worth.needs_no_search(worth.rival) else times(worth.speedup_over(worth.rival))
     return (
         YES[Use.KNOWN if worth.known else Use.FOUND],
         *figures,
-        times(worth.gain_over(worth.developer)),
+        times(worth.speedup_over(worth.developer)),
         over,
     )
 

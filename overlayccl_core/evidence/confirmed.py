@@ -103,7 +103,7 @@ def split_rows(model: str, of: Headline, fingerprint: str) -> list[Row]:
     rows = []
     for one in of.splits:
         part = next((name for name, it in parts if one is it), Part.BESIDE)
-        slower = of.chosen.seen.speedup_over(one.seen) if of.chosen and one is not of.chosen else None
+        speedup = of.chosen.seen.speedup_over(one.seen) if of.chosen and one is not of.chosen else None
         rows.append(
             {
                 "model": model,
@@ -114,7 +114,7 @@ def split_rows(model: str, of: Headline, fingerprint: str) -> list[Row]:
                 "needs_search": one.needs_search,
                 "step_us": one.us,
                 "peak_memory_bytes": one.seen.peak_memory_bytes,
-                **ratio_columns("slower", slower),
+                **ratio_columns("deployed_speedup", speedup),
                 "launches": len(one.seen.steps_us),
                 "disturbed": one.seen.mostly_disturbed,
                 "fingerprint": fingerprint,

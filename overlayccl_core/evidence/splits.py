@@ -107,8 +107,8 @@ def chosen_split(chosen: Mapping[int, str], trained: Sequence[Split]) -> Split |
     best = next(iter(contending), None)
     for one in contending:
         assert best is not None  # the first of them
-        gain = one.seen.speedup_over(best.seen)
-        if gain is not None and gain.beyond_noise:
+        speedup = one.seen.speedup_over(best.seen)
+        if speedup is not None and speedup.beyond_noise:
             best = one
     return best
 

@@ -85,7 +85,7 @@ def headline_of(model: str, chosen: Mapping[int, str], tables: StepTables) -> He
 
 def quicker(mine: Split, rivals: Iterable[Split]) -> Split | None:
     """Return the fastest rival that beats `mine` beyond noise, or None."""
-    faster = [one for one in rivals if (gain := mine.seen.speedup_over(one.seen)) and gain.slower]
+    faster = [one for one in rivals if (speedup := mine.seen.speedup_over(one.seen)) and speedup.slower]
     return min(faster, key=lambda one: one.us, default=None)
 
 

@@ -24,12 +24,12 @@ EFFECTS = {"whole step": Ink.GREY.value, "faster by": Ink.BLUE.value, "slower by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One bar of the waterfall, in us, from the end of the bar before. gain: of the deployed arm over this one."""
+    """One bar of the waterfall, in us, from where the last one ended. speedup: the deployed arm's over this one."""
 
     label: str
     from_us: float
     to_us: float
-    gain: Ratio | None = None
+    speedup: Ratio | None = None
     whole: bool = False
 
 
@@ -52,7 +52,15 @@ def changes(worth: Worth) -> list[Change]:
         path.append((SEARCH, mine))
     elif path:
         path[-1] = (path[-1][0], mine)
-    listed = [Change(label="developer", from_us=0, to_us=developer.step_us, gain=developer.gain, whole=True)]
+    listed = [
+        Change(
+            label="developer",
+            from_us=0,
+            to_us=developer.step_us,
+            speedup=developer.deployed_speedup,
+            whole=True,
+        )
+    ]
     for label, one in path:
         listed.append(Change(label=label, from_us=listed[-1].to_us, to_us=one.step_us))
     return [*listed, Change(label="deployed", from_us=0, to_us=mine.step_us, whole=True)]
@@ -124,7 +132,7 @@ def _figure(worth: Worth, steps: list[Change]) -> Figure:
 def _row(step: Change) -> dict[str, Any]:
     change = step.to_us - step.from_us
     head = ms(step.to_us) if step.whole else f"{'+' if change > 0 else '-'}{ms(abs(change))}"
-    label = head if step.gain is None else f"{head}, {times(step.gain)}"
+    label = head if step.speedup is None else f"{head}, {times(step.speedup)}"
     return {
         "change": step.label,
         "start": step.from_us / 1e3,

@@ -87,25 +87,25 @@ def _tone(worth: Worth) -> str:
     """Rate the verdict alone: a gain beyond noise is good, a known way plain, anything else a warning."""
     if worth.deployed is None or worth.instead or worth.disturbed or worth.quicker:
         return "warning"
-    gain = worth.gain_over(worth.rival)
-    if worth.needs_no_search(worth.rival) or (gain and gain.word == "not slower"):
+    speedup = worth.speedup_over(worth.rival)
+    if worth.needs_no_search(worth.rival) or (speedup and speedup.word == "not slower"):
         return "plain"
-    return "good" if gain and gain.beyond_noise else "warning"
+    return "good" if speedup and speedup.beyond_noise else "warning"
 
 
 def _card(worth: Worth) -> Card:
     rival = worth.rival
-    gain = worth.gain_over(rival)
+    speedup = worth.speedup_over(rival)
     if worth.instead is not None:
         head, unit = worth.use, f"at M = {worth.instead.microbatches}, in place of what was chosen"
     elif worth.needs_no_search(rival):
         other = [f"{first_up(worth.best)}: {rival.name} ({rival.figures})."] if rival else []
         head, unit = KNOWN, " ".join([*added_nothing(worth), *other])
-    elif rival is None or gain is None:
+    elif rival is None or speedup is None:
         head, unit = NOTHING, "there is no rival"
     else:
-        interval = worded(gain).removeprefix(f"{gain.value:.2f}{TIMES}")
-        head, unit = f"{gain.value:.2f}{TIMES}", f"as fast as {worth.best}, {rival.name}{interval}"
+        interval = worded(speedup).removeprefix(f"{speedup.value:.2f}{TIMES}")
+        head, unit = f"{speedup.value:.2f}{TIMES}", f"as fast as {worth.best}, {rival.name}{interval}"
     return Card(
         title=worth.model,
         lead=" ".join(cautions(worth)),
@@ -138,8 +138,8 @@ def _table(worth: Worth) -> Table:
             "split into, arm": lambda s: f"M = {s.microbatches}, {arm_label(s.arm)}{_MARKS.get(s.part, '')}",
             "step time": lambda s: ms(s.step_us),
             "peak memory, a rank": lambda s: mebibytes(s.peak_memory_bytes),
-            "step over that of what was chosen (95% interval)": lambda s: times(s.gain),
-            "what was chosen is": lambda s: s.gain.word if s.gain else NOTHING,
+            "step over that of what was chosen (95% interval)": lambda s: times(s.deployed_speedup),
+            "what was chosen is": lambda s: s.deployed_speedup.word if s.deployed_speedup else NOTHING,
             "needs search": lambda s: "yes" if s.needs_search else "no",
             "the same Programs as": lambda s: NOTHING if s.ran_as == s.arm else arm_label(s.ran_as),
         },

@@ -54,13 +54,13 @@ def payback(worth: Worth, other: SplitRow | None, cost: Cost | None) -> Payback:
 
     Savings count only if the choice stands and is faster beyond noise.
     """
-    mine, gain = worth.deployed, worth.gain_over(other)
+    mine, speedup = worth.deployed, worth.speedup_over(other)
     if (
         mine is None
         or worth.instead is not None
         or other is None
-        or gain is None
-        or not gain.beyond_noise
+        or speedup is None
+        or not speedup.beyond_noise
         or other.step_us <= mine.step_us
     ):
         return Payback(saved_us=None, steps=None)

@@ -115,9 +115,9 @@ def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
         for worth in tree.worths:
             gain = Gain(
                 run=tree,
-                over_developer=worth.gain_over(worth.developer),
-                over_best=worth.gain_over(worth.rival),
-                over_fastest=worth.gain_over(worth.fastest),
+                over_developer=worth.speedup_over(worth.developer),
+                over_best=worth.speedup_over(worth.rival),
+                over_fastest=worth.speedup_over(worth.fastest),
                 best_other=worth.rival.name if worth.rival else None,
                 known=worth.needs_no_search(worth.rival),
                 use=worth.use,

@@ -64,7 +64,7 @@ def quicker(worth: Worth) -> Iterator[str]:
     for one in worth.quicker:
         more = (one.peak_memory_bytes or 0) > held
         memory = f" with more memory ({mebibytes(one.peak_memory_bytes)})" if more else ""
-        yield f"{first_up(one.name)} is faster{memory}: what was chosen is {times(one.gain)} as fast."
+        yield f"{first_up(one.name)} is faster{memory}: what was chosen is {times(one.deployed_speedup)} as fast."
 
 
 def brief(worth: Worth) -> list[str]:
@@ -135,10 +135,10 @@ def _instead(worth: Worth) -> Iterator[str]:
     """Name the arm to use in place of the choice, at its fastest count."""
     mine, better = worth.deployed, worth.instead
     if mine is not None and better is not None:
-        less = "the same or less memory"
+        less, speedup = "the same or less memory", times(better.deployed_speedup)
         yield (
             f"{first_up(worth.use)} at M = {better.microbatches}, which needs no search, at {less}: what was "
-            f"chosen (M = {mine.microbatches}) is {times(better.gain)} as fast. {_placed(worth, better)}"
+            f"chosen (M = {mine.microbatches}) is {speedup} as fast. {_placed(worth, better)}"
         )
 
 
@@ -166,13 +166,13 @@ def _elsewhere(worth: Worth) -> Iterator[str]:
 
 def _undecided(worth: Worth) -> Iterator[str]:
     rival = worth.rival
-    gain = worth.gain_over(rival)
-    if rival is None or gain is None or worth.needs_no_search(rival):
+    speedup = worth.speedup_over(rival)
+    if rival is None or speedup is None or worth.needs_no_search(rival):
         return
-    if gain.word == "undecided":
+    if speedup.word == "undecided":
         yield (
             f"It is undecided whether what is deployed is faster than {rival.name}, which needs no search: "
-            f"{times(gain)}."
+            f"{times(speedup)}."
         )
 
 
@@ -182,47 +182,47 @@ def _whole_batch(worth: Worth) -> Iterator[str]:
         return
     if mine.microbatches == 1:
         split = [one for one in worth.splits if one.microbatches != 1]
-        gain = worth.gain_over(min(split, key=lambda one: one.step_us, default=None))
-        if gain and gain.value >= 1:
-            wins = "wins" if gain.beyond_noise else "may win"
+        speedup = worth.speedup_over(min(split, key=lambda one: one.step_us, default=None))
+        if speedup and speedup.value >= 1:
+            wins = "wins" if speedup.beyond_noise else "may win"
             yield f"Not splitting the batch {wins}: what is deployed computes it whole (M = 1)."
         return
-    gain = worth.gain_over(rival)
-    if rival is not None and rival.microbatches == 1 and gain and gain.value < 1:
+    speedup = worth.speedup_over(rival)
+    if rival is not None and rival.microbatches == 1 and speedup and speedup.value < 1:
         yield f"Not splitting the batch (M = 1) may win: what was chosen splits it into {mine.microbatches}."
 
 
 def _over_rival(worth: Worth) -> str:
     rival = worth.rival
-    if rival is None or not (gain := worth.gain_over(rival)):
+    if rival is None or not (speedup := worth.speedup_over(rival)):
         return f"There is no rival: nothing beside it is {worth.best}."
     if worth.needs_no_search(rival):
         return f"{first_up(KNOWN)}: {CHOSEN}. {first_up(worth.best)}: {rival.name} ({rival.figures})."
-    return f"Over {worth.best}, {rival.name} ({rival.figures}): {worded(gain)}."
+    return f"Over {worth.best}, {rival.name} ({rival.figures}): {worded(speedup)}."
 
 
 def _over_fastest(worth: Worth) -> Iterator[str]:
     """Tell the gain over the fastest at any memory."""
     fastest = worth.fastest
-    if fastest is None or not (gain := worth.gain_over(fastest)):
+    if fastest is None or not (speedup := worth.speedup_over(fastest)):
         return
     if fastest is worth.rival:
         yield f"{first_up(fastest.name)} is {worth.best_of_all}, too."
     elif worth.needs_no_search(fastest):
         yield f"{first_up(worth.best_of_all)}: {fastest.name} ({fastest.figures})."
     else:
-        yield f"Over {worth.best_of_all}, {fastest.name} ({fastest.figures}): {worded(gain)}."
+        yield f"Over {worth.best_of_all}, {fastest.name} ({fastest.figures}): {worded(speedup)}."
 
 
 def _over_developer(worth: Worth, mine: SplitRow) -> Iterator[str]:
     """Tell the gain over developer at the same count, and at its fastest count, unless that is the rival."""
     alone, here = worth.developer, worth.at(mine.microbatches, ArmName.DEVELOPER)
-    if here is not worth.rival and (gain := worth.gain_over(here)):
+    if here is not worth.rival and (speedup := worth.speedup_over(here)):
         also = ", where developer alone is fastest" if here is alone else ""
-        yield f"{_over(worth)} developer at M = {mine.microbatches}{also}: {worded(gain)}."
-    if alone is not None and alone not in (here, worth.rival) and (gain := worth.gain_over(alone)):
+        yield f"{_over(worth)} developer at M = {mine.microbatches}{also}: {worded(speedup)}."
+    if alone is not None and alone not in (here, worth.rival) and (speedup := worth.speedup_over(alone)):
         name = f"developer at M = {alone.microbatches}, where developer alone is fastest"
-        yield f"{_over(worth)} {name}: {worded(gain)}."
+        yield f"{_over(worth)} {name}: {worded(speedup)}."
 
 
 def _over(worth: Worth) -> str:
@@ -232,9 +232,9 @@ def _over(worth: Worth) -> str:
 def _overhead(worth: Worth) -> Iterator[str]:
     """Compare the file's step with the chosen module's: the file's overhead, without its groups."""
     module = worth.generator
-    if module is not None and (gain := module.gain) is not None:
-        low, high = (None if end is None else 1 / end for end in (gain.high, gain.low))
-        ratio = Ratio(value=1 / gain.value, low=low, high=high)
+    if module is not None and (speedup := module.deployed_speedup) is not None:
+        low, high = (None if end is None else 1 / end for end in (speedup.high, speedup.low))
+        ratio = Ratio(value=1 / speedup.value, low=low, high=high)
         name = arm_label(module.arm)
         yield f"The chosen file's step is {times(ratio)} that of its module ({name})."
 

@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRow:
-    """A row of `splits`. gain: how many times as fast the chosen arm is; None for that arm itself."""
+    """A row of `splits`. deployed_speedup: of the deployed arm over this one; None for that arm itself."""
 
     microbatches: int
     arm: str
@@ -27,7 +27,7 @@ class SplitRow:
     needs_search: bool
     step_us: float
     peak_memory_bytes: int | None
-    gain: Ratio | None
+    deployed_speedup: Ratio | None
 
     @property
     def name(self) -> str:
@@ -94,8 +94,8 @@ class Worth:
 
     def needs_no_search(self, other: SplitRow | None) -> bool:
         """Whether a known way stands, and measured no slower than another: no ratio of the two is told."""
-        gain = self.gain_over(other)
-        return self.known and self.instead is None and (gain is None or gain.value >= 1)
+        speedup = self.speedup_over(other)
+        return self.known and self.instead is None and (speedup is None or speedup.value >= 1)
 
     @property
     def use(self) -> str:
@@ -143,18 +143,18 @@ class Worth:
             and (self.instead is None or (one.peak_memory_bytes or 0) > held)
             and one.arm == one.ran_as
             and (one.arm == ArmName.DEPLOYED or not one.needs_search)
-            and (gain := self.gain_over(one))
-            and gain.slower
+            and (speedup := self.speedup_over(one))
+            and speedup.slower
         )
 
     def at(self, microbatches: int, arm: str) -> SplitRow | None:
         """Return a row, or None."""
         return next((s for s in self.splits if (s.microbatches, s.arm) == (microbatches, arm)), None)
 
-    def gain_over(self, other: SplitRow | None) -> Ratio | None:
+    def speedup_over(self, other: SplitRow | None) -> Ratio | None:
         """Return how many times as fast the deployed arm is; None over its own Programs."""
         mine = self.deployed
-        return other.gain if mine and other and not other.is_program_of(mine) else None
+        return other.deployed_speedup if mine and other and not other.is_program_of(mine) else None
 
 
 def named(row: Row) -> str:
@@ -196,5 +196,7 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
 def _split(row: Row) -> SplitRow:
     same = ("microbatches", "arm", "ran_as", "needs_search", "step_us", "peak_memory_bytes")
     return SplitRow(
-        **{name: row[name] for name in same}, part=Part(row["part"]), gain=columns_ratio(row, "slower")
+        **{name: row[name] for name in same},
+        part=Part(row["part"]),
+        deployed_speedup=columns_ratio(row, "deployed_speedup"),
     )

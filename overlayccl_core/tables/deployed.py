@@ -95,7 +95,7 @@ SPLITS = Table(
     name="splits",
     row="one arm of one model at one count of microbatches",
     rule="deploy",
-    version=4,
+    version=5,
     columns=(
         text("model", doc="a file in config/models"),
         integer("microbatches", doc="into which the same batch is split; 1: not at all"),
@@ -115,7 +115,10 @@ SPLITS = Table(
             nullable=True,
             doc="most bytes of tensors in a step on a rank; null: not known",
         ),
-        *ratio("slower", doc="its step over the step of part `deployed` (2: the deployed is twice as fast)"),
+        *ratio(
+            "deployed_speedup",
+            doc="of part `deployed` over this: its step over that part's (2: the deployed is twice as fast)",
+        ),
         integer("launches", doc="that timed it"),
         _DISTURBED,
         FINGERPRINT_OR_NULL,

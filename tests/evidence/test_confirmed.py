@@ -103,10 +103,10 @@ def test_what_needs_no_search_is_the_rival_at_whatever_split(tmp_path: Path) -> 
     deployed, rival, frame = headline(tmp_path)
     assert (deployed["arm"], deployed["microbatches"], deployed["needs_search"]) == ("deployed", 1, True)
     assert rival is not None and (rival["arm"], rival["microbatches"]) == ("best_known_way", 1)
-    assert rival["slower"] == pytest.approx(1320 / 1215, rel=0.02)
-    assert rival["slower_low"] < rival["slower"] < rival["slower_high"]
+    assert rival["deployed_speedup"] == pytest.approx(1320 / 1215, rel=0.02)
+    assert rival["deployed_speedup_low"] < rival["deployed_speedup"] < rival["deployed_speedup_high"]
     split = frame.filter(arm="developer", microbatches=8).row(0, named=True)
-    assert split["slower"] == pytest.approx(9000 / 1215, rel=0.02) and split["part"] == "beside"
+    assert split["deployed_speedup"] == pytest.approx(9000 / 1215, rel=0.02) and split["part"] == "beside"
 
 
 def test_within_noise_the_batch_is_split_into_fewer(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_not_splitting_by_the_developers_calls_is_a_rival_of_a_split_that_is_dep
     deployed, rival, _ = headline(tmp_path, {1: whole, 8: QUICK[8]})
     assert deployed["microbatches"] == 8
     assert rival is not None and (rival["arm"], rival["microbatches"]) == ("developer", 1)
-    assert rival["slower"] == pytest.approx(1680 / 2010, rel=0.02)  # what is deployed loses
+    assert rival["deployed_speedup"] == pytest.approx(1680 / 2010, rel=0.02)  # what is deployed loses
 
 
 def test_what_holds_more_memory_is_no_rival(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_split_is_chosen_by_training_and_reported_by_the_launches_after_it(t
     slower = {1: {**QUICK[1], "finalist_1": 2600.0, "deployed": 2600.0}, 8: QUICK[8]}
     deployed, rival, _ = headline(tmp_path, QUICK, slower)
     assert deployed["microbatches"] == 1 and deployed["step_us"] == pytest.approx(2600 * 1.2, rel=0.02)
-    assert rival is not None and rival["slower"] < 1
+    assert rival is not None and rival["deployed_speedup"] < 1
 
 
 def test_a_strategy_that_people_wrote_is_no_find_and_its_twin_no_rival(tmp_path: Path) -> None:

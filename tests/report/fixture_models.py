@@ -52,9 +52,9 @@ def split(model: str, microbatches: int, arm: str, us: float, **more: Any) -> Ro
     return row(SPLITS, model=model, microbatches=microbatches, arm=arm, step_us=us, **(known | more))
 
 
-def slower(value: float, low: float | None = None, high: float | None = None) -> Row:
+def deployed_speedup(value: float, low: float | None = None, high: float | None = None) -> Row:
     """The columns of a step over that of what is deployed."""
-    return {"slower": value, "slower_low": low, "slower_high": high}
+    return {"deployed_speedup": value, "deployed_speedup_low": low, "deployed_speedup_high": high}
 
 
 def _arms(model: str, ms: Steps, *, deployed: bool) -> list[tuple[int, str, str]]:
@@ -89,7 +89,7 @@ def _splits(model: str, ms: Steps, chosen: str) -> list[Row]:
         plain = chosen if arm == "deployed" and chosen not in SEARCHED else ran_as
         against = "instead" if 1.03 * us < 0.98 * mine else "rival"
         part = "deployed" if (m, arm) == (1, "deployed") else against if (m, arm) == (1, rival) else "beside"
-        ratio = {} if part == "deployed" else slower(us / mine, 0.97 * us / mine, 1.03 * us / mine)
+        ratio = {} if part == "deployed" else deployed_speedup(us / mine, 0.97 * us / mine, 1.03 * us / mine)
         searched = plain in (*SEARCHED, "deployed")
         memory = _memory(m, chosen if arm == "deployed" else ran_as)
         rows.append(

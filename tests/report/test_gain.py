@@ -27,7 +27,7 @@ def test_each_bar_starts_where_the_one_before_ended() -> None:
         assert step.from_us == at
         at = step.to_us
     assert at == last.to_us == 1e5
-    assert first.gain is not None and first.gain.value == pytest.approx(9)
+    assert first.speedup is not None and first.speedup.value == pytest.approx(9)
 
 
 def test_it_begins_where_developer_alone_is_fastest_and_another_split_is_a_step() -> None:

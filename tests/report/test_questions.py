@@ -42,9 +42,16 @@ def priced(case: str, strategy: str, program: str, us: float) -> dict[str, Any]:
 
 
 SPLITS = [
-    {"model": "m", "microbatches": 1, "arm": arm, "part": part, "slower": slower, "slower_low": slower - 0.1}
-    | {"slower_high": slower + 0.1}
-    for arm, part, slower in (
+    {
+        "model": "m",
+        "microbatches": 1,
+        "arm": arm,
+        "part": part,
+        "deployed_speedup": speedup,
+        "deployed_speedup_low": speedup - 0.1,
+    }
+    | {"deployed_speedup_high": speedup + 0.1}
+    for arm, part, speedup in (
         ("deployed", "deployed", 1.0),
         ("developer", "beside", 2.0),
         ("best_known_way", "rival", 1.5),

@@ -27,7 +27,7 @@ def runs(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     changed(other, FIDELITY, CASE, lambda f: f.with_columns(**{k: pl.lit(v) for k, v in worse.items()}))
     twice = [
         pl.when(pl.col("arm") == "developer").then(2 * pl.col(name)).otherwise(pl.col(name)).alias(name)
-        for name in ("step_us", "slower", "slower_low", "slower_high")
+        for name in ("step_us", "deployed_speedup", "deployed_speedup_low", "deployed_speedup_high")
     ]
     changed(other, SPLITS, "splits", lambda f: f.with_columns(twice))
     for table, name in ((STEPS, "train/nano/steps"), (CONFIRMED_STEPS, "confirmed_steps")):

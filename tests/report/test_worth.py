@@ -8,7 +8,7 @@ import polars as pl
 from overlayccl_core.report.sentences import case_known, case_warnings, facts, warnings
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
-from tests.report.fixture_models import slower, split
+from tests.report.fixture_models import deployed_speedup, split
 from tests.rows import Row, row
 
 FOUND = {"ran_as": "deployed", "needs_search": True}
@@ -28,7 +28,7 @@ def instead(microbatches: int, arm: str, *ratio: float, **more: Any) -> Row:
 
 
 def beside(microbatches: int, arm: str, *ratio: float, **more: Any) -> Row:
-    return split("nano", microbatches, arm, 1e5 * ratio[0], **slower(*ratio), **more)
+    return split("nano", microbatches, arm, 1e5 * ratio[0], **deployed_speedup(*ratio), **more)
 
 
 def worth(

@@ -64,7 +64,7 @@ def tell(
     record = {"rule": "bench", "input": [], "log": [log], "shellcmd": "", "params": []}
     for path, text in (
         (log, ""),
-        (records.place_of(file), json.dumps(record | {"starttime": 1, "endtime": 2})),
+        (records.record_path(file), json.dumps(record | {"starttime": 1, "endtime": 2})),
     ):
         (copy.root / path).parent.mkdir(parents=True, exist_ok=True)
         (copy.root / path).write_text(text)

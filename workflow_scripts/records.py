@@ -111,7 +111,7 @@ def unrecorded(results: Path) -> str:
 
 def _is_of_its_record(table: Path) -> bool:
     """Return whether the recorded job wrote the table, judged by the start time in its sidecar, if any."""
-    if not records.place_of(table).exists():
+    if not records.record_path(table).exists():
         return False
     record = records.read(table)
     if record is None or record.ended < record.started:

@@ -121,7 +121,7 @@ def _alone(rows: Sequence[Row], decided: Mapping[str, ProblemChoice], launches: 
     """Expect Cases outside all models, timed alone in every launch; arms that fail before timing have no row."""
     wanted: dict[tuple[str, ...], str] = {}
     for problem, one in decided.items():
-        for row, alone in confirm.looked_at(one):
+        for row, alone in confirm.rows_to_time(one):
             if alone:
                 wanted[(problem, *(row[name] for name in ALONE[1:]))] = row["arm"]
     seen = Counter(_cells(rows, ALONE))

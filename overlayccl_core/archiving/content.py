@@ -28,7 +28,7 @@ def content_of(tree: Path, root: Path = Path(), code: Path = ROOT) -> dict[str, 
     for folder, parts in ((root, (*PROJECT, tree.as_posix())), (code, CODE)):
         for part in parts:
             found |= {path.relative_to(folder).as_posix(): path for path in files_of(folder / part)}
-    made = [records.place_of(Path(name)) for name in found if Path(name).is_relative_to(tree)]
+    made = [records.record_path(Path(name)) for name in found if Path(name).is_relative_to(tree)]
     found |= {place.as_posix(): root / place for place in made if (root / place).is_file()}
     links = (path for path in root.iterdir() if path.is_symlink())
     found |= {  # for `--profile NAME`; Python might import from any other link

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
-from overlayccl_core.evidence.predictions import Prediction, at, first_choice, places, predictions
+from overlayccl_core.evidence.predictions import Prediction, first_choice, places, predictions, rows_at
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName
@@ -88,7 +88,9 @@ def floor_of(probes: pl.DataFrame) -> Floor:
 
 def benched(shortlist: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> dict[Place, list[Benched]]:
     """Return (case, direction) -> its candidates, in the order of the shortlist."""
-    return {place: _at(at(shortlist, place), at(bench, place), floor) for place in places(shortlist)}
+    return {
+        place: _at(rows_at(shortlist, place), rows_at(bench, place), floor) for place in places(shortlist)
+    }
 
 
 def _at(listed: pl.DataFrame, bench: pl.DataFrame, floor: Floor) -> list[Benched]:

@@ -63,7 +63,7 @@ def arm_rows(finalists: pl.DataFrame, choices: pl.DataFrame) -> list[Row]:
     return [*listed, *deployed]
 
 
-def held(decided: ProblemChoice, placed: Mapping[Place, str]) -> dict[Place, Row]:
+def deployed_rows(decided: ProblemChoice, placed: Mapping[Place, str]) -> dict[Place, Row]:
     """Return (case, direction) -> the row for the file there; no entry if the framework's own way is kept.
 
     placed: arms in place of the chosen ones (`standing.placed`).

@@ -43,7 +43,7 @@ def deployed_row(
     Args:
         confirmed, verdicts: Rows of this Case and direction.
         instead: The arm in place of the chosen one (`standing.placed`).
-        held: The file's row there (`choices.held`).
+        held: The file's row there (`choices.deployed_rows`).
     """
     passes = passes_of(confirmed)
     mine, others = passes.file, passes.gains

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.evidence.benched import Benched, benched, floor_of
-from overlayccl_core.evidence.predictions import at, place_of
+from overlayccl_core.evidence.predictions import place_of, rows_at
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms, judged, ran_by, trained_as_others
 from overlayccl_core.evidence.verdict_rows import row
 from overlayccl_core.gates.choice import Contender, choose
@@ -83,7 +83,9 @@ class Contest:
         chosen = choice.chosen
         finalist = self.finalist(place, chosen.arm)
         assert finalist is not None  # it contended
-        listed = at(self.shortlist, place).filter(pl.col("candidate") == chosen.candidate).row(0, named=True)
+        listed = (
+            rows_at(self.shortlist, place).filter(pl.col("candidate") == chosen.candidate).row(0, named=True)
+        )
         timed = by_name[chosen.candidate].timed
         judged = zip(contenders, choice.verdicts, strict=True)
         return Decided(

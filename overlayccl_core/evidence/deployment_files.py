@@ -8,8 +8,8 @@ import polars as pl
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit.deployed_case import CHOSEN, PLAIN, DeployedCase, Proven, Stamp, Way
-from overlayccl_core.evidence.choices import ProblemChoice, held
-from overlayccl_core.evidence.predictions import at
+from overlayccl_core.evidence.choices import ProblemChoice, deployed_rows
+from overlayccl_core.evidence.predictions import rows_at
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.program.json_form import loads
@@ -44,11 +44,11 @@ def file_of(
 ) -> str | None:
     """Return the source of deploy/<problem>.py: the chosen one, to the byte, if all of it stands.
 
-    placed: as for `held`. None if the framework's own is kept at every Case.
+    placed: as for `deployed_rows`. None if the framework's own is kept at every Case.
     """
     if placed.keys().isdisjoint(decided.choice.select("case", "direction").iter_rows()):
         return decided.module
-    rows = held(decided, placed)
+    rows = deployed_rows(decided, placed)
     return module_of(problem, library, fingerprint, printer, decided.finalists, rows) if rows else None
 
 
@@ -77,7 +77,7 @@ def module_of(
 
 
 def _entry(case: str, finalists: pl.DataFrame, held: Mapping[Place, Row]) -> DeployedCase:
-    places = [(case, d) for d in Direction if not at(finalists, (case, d)).is_empty()]
+    places = [(case, d) for d in Direction if not rows_at(finalists, (case, d)).is_empty()]
 
     def way(rows: Mapping[Place, Row]) -> Way:
         return {place[1]: _proven(place, finalists, rows) for place in places}
@@ -94,7 +94,7 @@ def _proven(place: Place, finalists: pl.DataFrame, rows: Mapping[Place, Row]) ->
 
     A direction that exchanges nothing has no choice: the developer's Program is all there is.
     """
-    developer = at(finalists, place).filter(pl.col("arm") == ArmName.DEVELOPER).row(0, named=True)
+    developer = rows_at(finalists, place).filter(pl.col("arm") == ArmName.DEVELOPER).row(0, named=True)
     row = rows.get(place, developer)
     said = {name: row[name] for name in ("candidate", "recipe", "numerics")}
     return Proven(program=loads(row["program_json"]), **said)

@@ -68,7 +68,7 @@ def place_of(row: Mapping[str, Any]) -> Place:
     return row["case"], row["direction"]
 
 
-def at(frame: pl.DataFrame, place: Place) -> pl.DataFrame:
+def rows_at(frame: pl.DataFrame, place: Place) -> pl.DataFrame:
     """Return the rows of one (case, direction)."""
     case, direction = place
     return frame.filter((pl.col("case") == case) & (pl.col("direction") == direction))

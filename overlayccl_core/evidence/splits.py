@@ -39,7 +39,7 @@ class Split:
         return float(np.median([np.median(us) for us in self.seen.steps_us.values()]))
 
     @property
-    def held(self) -> float:
+    def peak_bytes(self) -> float:
         """Peak bytes of tensors on the fullest rank; infinite if unknown."""
         held = self.seen.peak_memory_bytes
         return inf if held is None else held
@@ -121,7 +121,7 @@ def rivals_of(deployed: Split, splits: Iterable[Split]) -> list[Split]:
         if one.arm != ArmName.DEPLOYED
         and not one.needs_search
         and not one.is_program_of(deployed)
-        and one.held <= deployed.held * SAME_MEMORY
+        and one.peak_bytes <= deployed.peak_bytes * SAME_MEMORY
     ]
 
 
@@ -135,7 +135,7 @@ def frontier(ways: Iterable[Way], *, held: Callable[[Way], float], us: Callable[
 
 
 # ---------------------------------------------------------------------------------------------- what is confirmed
-def beside(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, list[str]]:
+def arms_to_confirm(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, list[str]]:
     """Return count of microbatches -> the arms to time again beside the deployed one.
 
     At the deployed count: all Programs without a search, and the chosen arm. Over all counts, possible objections:
@@ -153,7 +153,7 @@ def beside(chosen: Mapping[int, str], trained: Sequence[Split]) -> dict[int, lis
         wanted += [
             deployed,
             *rivals_of(deployed, fastest)[:RIVALS],
-            *frontier(fastest, held=lambda one: one.held, us=lambda one: one.us),
+            *frontier(fastest, held=lambda one: one.peak_bytes, us=lambda one: one.us),
         ]
         wanted += [one for one in fastest if is_framework(one.arm)][:1]
         wanted += [one for one in fastest if one.arm == ArmName.DEVELOPER][:1]

@@ -11,7 +11,7 @@ import polars as pl
 
 from overlayccl_core.configuration.models import of_labels
 from overlayccl_core.evidence.choices import ProblemChoice, rows_of
-from overlayccl_core.evidence.predictions import at, place_of
+from overlayccl_core.evidence.predictions import place_of, rows_at
 from overlayccl_core.evidence.splits import Split, chosen_as, chosen_split, rivals_of, splits_of
 from overlayccl_core.measuring.arms import ArmName, at_case, is_framework
 from overlayccl_core.measuring.measurements import Measurement, measurements
@@ -170,7 +170,7 @@ def _sites_of(decided: ProblemChoice, confirmed: pl.DataFrame) -> Iterator[tuple
         programs.setdefault(place_of(row), {})[row["arm"]] = row["program"]
     for row in decided.choice.iter_rows(named=True):
         place = place_of(row)
-        alone = passes_of(at(confirmed, place)).instead or ArmName.DEPLOYED
+        alone = passes_of(rows_at(confirmed, place)).instead or ArmName.DEPLOYED
         steps, of = of_labels(row["trained_in"]), programs[place]
         yield place, _Site(problem=problem_of(place[0]), steps=steps, alone=alone, programs=of)
 

@@ -17,12 +17,12 @@ from overlayccl_core.report.blocks import (
     Section,
     Table,
     Text,
-    beside,
     count,
-    of,
+    page_sources,
     percent,
     scripted,
     table_of,
+    with_sources,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
 from overlayccl_core.report.rendering import RunPart, rendered
@@ -45,7 +45,7 @@ def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
     section = Section(
         anchor="searches",
         title="Prices by evaluations",
-        blocks=of(beside(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms)),
+        blocks=with_sources(page_sources(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms)),
     )
     about = f"problems {', '.join(curves['problem'].unique().sort())}."
     return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)

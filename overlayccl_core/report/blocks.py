@@ -129,13 +129,13 @@ class Section:
     folded: bool = True
 
 
-def of(sources: Iterable[Source], blocks: Iterable[Block]) -> list[Block]:
+def with_sources(sources: Iterable[Source], blocks: Iterable[Block]) -> list[Block]:
     """Return the blocks, with these sources if they have none yet."""
     known = frozenset(sources)
     return [block if block.sources else replace(block, sources=known) for block in blocks]
 
 
-def beside(*tables: TableOfRun) -> Sources:
+def page_sources(*tables: TableOfRun) -> Sources:
     """Return the sources of a page in the folder of these tables, made of them alone."""
     return frozenset(Source(one.name, one.rule, f"{one.name}.parquet") for one in tables)
 

@@ -33,7 +33,7 @@ from overlayccl_core.report.conditions import (
     of_nodes,
     timed,
 )
-from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_of
+from overlayccl_core.report.sentences import DISTURBED, KNOWN, case_known, case_warnings, place_text
 from overlayccl_core.report.shortfalls import shortfalls
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.candidate_columns import is_found
@@ -124,7 +124,7 @@ def _choices(tree: Tree) -> list[Block]:
     if tree.deployed is None:
         said = "Nothing was timed again after the choice in this run."
         return [missing(said, f"Run: {tree.command}")]
-    recipes = {place_of(row): json.loads(row["recipe"]) for row in tree.choice.iter_rows(named=True)}
+    recipes = {place_text(row): json.loads(row["recipe"]) for row in tree.choice.iter_rows(named=True)}
     rows = list(tree.deployed.sort("case", "direction", descending=[False, True]).iter_rows(named=True))
     warned = [warning for row in rows for warning in case_warnings(row)]
     warned += [DISTURBED] if tree.deployed["disturbed"].any() else []
@@ -136,13 +136,13 @@ def _choices(tree: Tree) -> list[Block]:
             rows,
             {
                 "Case": lambda row: (
-                    place_of(row)
+                    place_text(row)
                     + (f"; counts in the step of {row['trained_in']}" if row["trained_in"] else "")
                 ),
                 "candidate": _candidate,
                 "how it is made; numerics": lambda row: "; ".join(
-                    [_recipe(recipes[place_of(row)]), row["numerics"]]
-                    if place_of(row) in recipes
+                    [_recipe(recipes[place_text(row)]), row["numerics"]]
+                    if place_text(row) in recipes
                     else [row["numerics"]]
                 ),
                 "a pass": lambda row: ms(row["measured_us"]) + (", disturbed" if row["disturbed"] else ""),
@@ -155,7 +155,7 @@ def _choices(tree: Tree) -> list[Block]:
         table_of(
             "Why each was chosen, by the launches that chose",
             rows,
-            {"Case": place_of, "candidate": itemgetter("candidate"), "why": itemgetter("reason")},
+            {"Case": place_text, "candidate": itemgetter("candidate"), "why": itemgetter("reason")},
             folded=True,
         ),
     ]

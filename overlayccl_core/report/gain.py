@@ -46,7 +46,7 @@ def changes(worth: Worth) -> list[Change]:
     on_the_way = (
         list(labels)[: list(labels).index(mine.ran_as) + 1] if mine.ran_as in labels else list(labels)
     )
-    here = (worth.at(mine.microbatches, arm) for arm in on_the_way)
+    here = (worth.split_at(mine.microbatches, arm) for arm in on_the_way)
     path = [(labels[one.arm], one) for one in here if one and one.ran_as == one.arm and one is not developer]
     if mine.ran_as not in labels:
         path.append((SEARCH, mine))

@@ -15,9 +15,9 @@ from overlayccl_core.report.blocks import (
     count,
     duration,
     ms,
-    of,
     scripted,
     table_of,
+    with_sources,
 )
 from overlayccl_core.report.rejections import OUTCOMES
 from overlayccl_core.report.tree import Tree, sourced
@@ -48,14 +48,14 @@ def blocks(tree: Tree) -> list[Block]:
         return []
     sketched = sketches.filter(pl.col("origin") == "sketch")
     parts: list[Block] = [Text(text=READING)]
-    parts += of(asked, scripted(calls["made_by"]))
+    parts += with_sources(asked, scripted(calls["made_by"]))
     with tree.reading() as ends:
         totals = _totals(tree, calls, sketched)
-    parts += [*of(asked | ends, [totals]), *_trials(tree)]
+    parts += [*with_sources(asked | ends, [totals]), *_trials(tree)]
     if sketched.height:
         with tree.reading() as prices:
             became = _sketches(tree, sketched)
-        parts += of(asked | prices, [became])
+        parts += with_sources(asked | prices, [became])
     return parts
 
 

@@ -11,7 +11,7 @@ from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Place
 from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, only, spread, times
 from overlayccl_core.report.blocks import price as price_text
-from overlayccl_core.report.sentences import place_of
+from overlayccl_core.report.sentences import place_text
 from overlayccl_core.report.terms import Priced, priced, timed
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.bench import BENCH
@@ -92,7 +92,7 @@ def _lines(
         low, high = estimate.interval()
         yield (
             (
-                place_of(row),
+                place_text(row),
                 ways.get(program, (name, False))[0] + (" (chosen)" if chosen else ""),
                 NOTHING if price is None else price_text(price.predicted_us, price.low_us, price.high_us),
                 spread(Ratio(value=estimate.value, low=low, high=high)),

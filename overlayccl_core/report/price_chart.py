@@ -5,7 +5,18 @@ from typing import Any
 import altair as alt
 
 from overlayccl_core.program.case import problem_of
-from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, missing, ms, of, only, price
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Figure,
+    Table,
+    Text,
+    missing,
+    ms,
+    only,
+    price,
+    with_sources,
+)
 from overlayccl_core.report.charts import Ink, by_look, figure, named
 from overlayccl_core.report.terms import NAMES, Compared, Explanation, Priced, explained_choices, term_names
 from overlayccl_core.report.tree import Tree
@@ -33,9 +44,9 @@ def blocks(tree: Tree) -> list[Block]:
     figures = [
         block
         for e in explained[:FIGURES]
-        for block in only(f"problems/{problem_of(e.case)}", of(read, [_figure(e)]))
+        for block in only(f"problems/{problem_of(e.case)}", with_sources(read, [_figure(e)]))
     ]
-    return [Text(text=READING), *figures, *of(read, [_table(explained)])]
+    return [Text(text=READING), *figures, *with_sources(read, [_table(explained)])]
 
 
 def ink_of(term: str) -> Ink:

@@ -13,12 +13,12 @@ from overlayccl_core.report.blocks import (
     Section,
     Table,
     Text,
-    beside,
     count,
-    of,
+    page_sources,
     percent,
     scripted,
     table_of,
+    with_sources,
 )
 from overlayccl_core.report.rendering import RunPart, rendered
 from overlayccl_core.tables.probing import PROBING
@@ -31,7 +31,9 @@ LEAD = (
 def page(rows: pl.DataFrame, name: str) -> str:
     """Return the HTML. rows: the table `probing`; name: of the run."""
     section = Section(
-        anchor="probes", title="Cost models by their probes", blocks=of(beside(PROBING), _blocks(rows))
+        anchor="probes",
+        title="Cost models by their probes",
+        blocks=with_sources(page_sources(PROBING), _blocks(rows)),
     )
     about = f"{rows['heldout'][0]} held-out Programs judge."
     return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)

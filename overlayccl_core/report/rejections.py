@@ -13,7 +13,7 @@ import polars as pl
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, table_of
 from overlayccl_core.report.charts import Ink, by_look, figure, named
-from overlayccl_core.report.sentences import place_of
+from overlayccl_core.report.sentences import place_text
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.search.proposal import ProposalOutcome
 from overlayccl_core.tables.choice import VERDICTS
@@ -148,7 +148,7 @@ def _ends(tree: Tree) -> list[Block]:
         f"Why the searches ended, in their own words{_first(SEARCHES, ends)}",
         ordered.head(SEARCHES).iter_rows(named=True),
         {
-            "Case and direction": place_of,
+            "Case and direction": place_text,
             "search": itemgetter("search"),
             "ended": lambda row: ENDS[row["why"]],
             "proposals": lambda row: str(row["proposals"]),
@@ -208,7 +208,7 @@ def _verdicts(tree: Tree) -> list[Block]:
             "gate": itemgetter("gate"),
             "reason": lambda row: row["reason"].replace("_", " "),
             "candidate": itemgetter("candidate"),
-            "where": place_of,
+            "where": place_text,
             "trained in": lambda row: row["model"] or NOTHING,
             "message": itemgetter("message"),
         },

@@ -98,7 +98,7 @@ def _deployed(worth: Worth, mine: SplitRow) -> str:
     )
 
 
-def place_of(row: Row) -> str:
+def place_text(row: Row) -> str:
     """Return Case and direction of a row of `deployed`: `tp_mlp/n4-m8-l8-32KiB-f32, forward`."""
     return f"{row['case']}, {row['direction']}"
 
@@ -110,19 +110,19 @@ def case_warnings(row: Row) -> Iterator[str]:
     gain, of_module = columns_ratio(row, "gain"), columns_ratio(row, "of_module")
     if of_module is not None and of_module.slower:
         yield (
-            f"{place_of(row)}: the file is {times(of_module)} as fast as the same Program without the file's "
+            f"{place_text(row)}: the file is {times(of_module)} as fast as the same Program without the file's "
             "checks before each call."
         )
     if row["instead"]:
         yield (
-            f"{place_of(row)}: {use_text(row['instead'])}, which needs no search: what was chosen is {times(gain)} "
-            f"as fast. {PLACED}"
+            f"{place_text(row)}: {use_text(row['instead'])}, which needs no search: what was chosen is "
+            f"{times(gain)} as fast. {PLACED}"
         )
     elif row["measured_us"] is None:
-        yield f"{place_of(row)}: what is deployed was not timed again, so no gain is told."
+        yield f"{place_text(row)}: what is deployed was not timed again, so no gain is told."
     elif gain is not None and gain.word == "undecided" and not case_known(row):
         other = f"{arm_label(row['best_other'])}, which needs no search"
-        yield f"{place_of(row)}: it is undecided whether what is deployed is faster than {other}: {times(gain)}."
+        yield f"{place_text(row)}: it is undecided whether what is deployed is faster than {other}: {times(gain)}."
 
 
 def case_known(row: Row) -> bool:
@@ -216,7 +216,7 @@ def _over_fastest(worth: Worth) -> Iterator[str]:
 
 def _over_developer(worth: Worth, mine: SplitRow) -> Iterator[str]:
     """Tell the gain over developer at the same count, and at its fastest count, unless that is the rival."""
-    alone, here = worth.developer, worth.at(mine.microbatches, ArmName.DEVELOPER)
+    alone, here = worth.developer, worth.split_at(mine.microbatches, ArmName.DEVELOPER)
     if here is not worth.rival and (speedup := worth.speedup_over(here)):
         also = ", where developer alone is fastest" if here is alone else ""
         yield f"{_over(worth)} developer at M = {mine.microbatches}{also}: {worded(speedup)}."

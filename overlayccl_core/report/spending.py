@@ -16,8 +16,8 @@ from overlayccl_core.report.blocks import (
     duration,
     missing,
     ms,
-    of,
     table_of,
+    with_sources,
 )
 from overlayccl_core.report.charts import Ink, figure, is_narrow, named
 from overlayccl_core.report.payback import Cost, cost_of, payback
@@ -62,7 +62,7 @@ def _spent(tree: Tree) -> list[Block]:
         return [missing("No job of this run has left its duration.", "")]
     said = f"No break-even is told: {', '.join(cost.unknown)} left no duration."
     unknown = [Text(text=said, tone="warning")] if cost.unknown else []
-    return [*of(read, [*unknown, _node_seconds(cost)]), Text(text=NODES), *_jobs(tree)]
+    return [*with_sources(read, [*unknown, _node_seconds(cost)]), Text(text=NODES), *_jobs(tree)]
 
 
 def _first_and_steady(tree: Tree, worth: Worth, one: SplitRow | None) -> str:

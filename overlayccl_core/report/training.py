@@ -26,11 +26,11 @@ from overlayccl_core.report.blocks import (
     mebibytes,
     missing,
     ms,
-    of,
     only,
     spread,
     table_of,
     times,
+    with_sources,
     worded,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
@@ -96,12 +96,15 @@ def blocks(tree: Tree) -> list[Block]:
     with tree.reading() as steps_and_stamps:
         seen = _seen(tree)
     for run in runs:
-        told = [*of(steps, [_steps_figure(run), _steps_table(run)]), *of(steps_and_stamps, _whose(run, seen))]
+        told = [
+            *with_sources(steps, [_steps_figure(run), _steps_table(run)]),
+            *with_sources(steps_and_stamps, _whose(run, seen)),
+        ]
         parts += only(f"train/{run.model}", told)
     if not losses:
         parts.append(missing("No arm was trained for its losses in this run.", ""))
     for one in losses:
-        parts += only(f"train/{one.model}", of(steps, _loss_blocks(one)))
+        parts += only(f"train/{one.model}", with_sources(steps, _loss_blocks(one)))
     return parts
 
 

@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 import polars as pl
 
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.report.blocks import Block, Source, of
+from overlayccl_core.report.blocks import Block, Source, with_sources
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.rule import ALL, Rule, Subjects, rules
 from overlayccl_core.tables.choice import CHOICE
@@ -247,7 +247,7 @@ def sourced(
     @wraps(part)
     def told(tree: Tree, /, *rest: P.args, **named: P.kwargs) -> list[Block]:
         with tree.reading() as read:
-            return [one for block in part(tree, *rest, **named) for one in of(read, [block])]
+            return [one for block in part(tree, *rest, **named) for one in with_sources(read, [block])]
 
     return told
 

@@ -126,7 +126,7 @@ class Worth:
     def generator(self) -> SplitRow | None:
         """The chosen arm as its emitted module, not as the file."""
         here = self.deployed.microbatches if self.deployed else 0
-        return self.at(here, self.chosen_as[here]) if here in self.chosen_as else None
+        return self.split_at(here, self.chosen_as[here]) if here in self.chosen_as else None
 
     @property
     def quicker(self) -> tuple[SplitRow, ...]:
@@ -147,7 +147,7 @@ class Worth:
             and speedup.slower
         )
 
-    def at(self, microbatches: int, arm: str) -> SplitRow | None:
+    def split_at(self, microbatches: int, arm: str) -> SplitRow | None:
         """Return a row, or None."""
         return next((s for s in self.splits if (s.microbatches, s.arm) == (microbatches, arm)), None)
 
@@ -157,7 +157,7 @@ class Worth:
         return other.deployed_speedup if mine and other and not other.is_program_of(mine) else None
 
 
-def named(row: Row) -> str:
+def candidate_name(row: Row) -> str:
     """Return the candidate of a row of `deployed`: `flat`, `found-aee88b50 (send_receive, early issue)`."""
     return row["candidate"] if row["way"] == row["candidate"] else f"{row['candidate']} ({row['way']})"
 
@@ -169,7 +169,7 @@ def worths_of(splits: pl.DataFrame, deployed: pl.DataFrame) -> tuple[Worth, ...]
     replaced: dict[str, dict[int, str]] = {}
     for row in deployed.iter_rows(named=True):
         for model, m in of_labels(row["trained_in"]):
-            candidates.setdefault(model, {}).setdefault(m, []).append(named(row))
+            candidates.setdefault(model, {}).setdefault(m, []).append(candidate_name(row))
             arms.setdefault(model, {}).setdefault(m, []).append(row["arm"])
             if row["instead"]:
                 replaced.setdefault(model, {})[m] = row["instead"]

@@ -2,9 +2,10 @@
 
 The fastest looks faster than it is in the launches of its choice. So reported figures come from these launches.
 They run the file to be deployed, after its own selftest. First its values are checked at every Case. Then it is
-trained in every model, after a check of its gradients, beside all rivals by training (`evidence.splits.beside`). At
-Cases of no model it is timed alone. If another arm takes the place of the choice (`evidence.standing`), the file is
-a new one, not yet run: its values are checked at each of its Cases, before the run goes on.
+trained in every model, after a check of its gradients, beside all rivals by training
+(`evidence.splits.arms_to_confirm`). At Cases of no model it is timed alone. If another arm takes the place of the
+choice (`evidence.standing`), the file is a new one, not yet run: its values are checked at each of its Cases,
+before the run goes on.
 """
 
 import json
@@ -21,11 +22,11 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import ConfirmSection, Settings
-from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, held, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, deployed_rows, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.faults import fault, fault_in_step
 from overlayccl_core.evidence.predictions import place_of
-from overlayccl_core.evidence.splits import beside, chosen_as, splits_of
+from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, splits_of
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.trained import with_memory_of
 from overlayccl_core.evidence.values import Proven, value_check
@@ -162,7 +163,7 @@ class _Launches:
 
     def _chosen(self) -> dict[str, "_Listed"]:
         """List the chosen, and the arms beside it that need no search."""
-        rows = ((name, *row, of.module) for name, of in self.problems.items() for row in looked_at(of))
+        rows = ((name, *row, of.module) for name, of in self.problems.items() for row in rows_to_time(of))
         return self._listed(rows)
 
     def files(self, placed: Mapping[Place, str], fingerprint: str) -> None:
@@ -172,7 +173,7 @@ class _Launches:
         for problem, decided in self.problems.items():
             source = file_of(problem, library, fingerprint, printer, decided, placed)
             if source not in (None, decided.module):
-                there = held(decided, placed)
+                there = deployed_rows(decided, placed)
                 rows = [{**row, "arm": ArmName.DEPLOYED} for row in there.values()]
                 rows += (
                     r for r in self.rows[problem] if place_of(r) in there and r["arm"] == ArmName.DEVELOPER
@@ -268,7 +269,7 @@ class _Launches:
         return max((NumericsClass(row["numerics"]) for row in deployed), key=list(NumericsClass).index)
 
 
-def looked_at(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
+def rows_to_time(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
     """Yield the deployed Programs of a Problem and those that need no search, and whether each is timed alone.
 
     A Program shared by arms comes once. It is timed alone if no model has its Case; then the chosen module is timed
@@ -297,7 +298,7 @@ def arms_beside(
     rows = [row for decided in problems.values() for row in rows_of(decided)]
     arms = Roster(model, deployment, backend_of(deployment), rows)
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
-    wanted = beside(chosen, splits_of(model.name, before.steps, before.stamps))
+    wanted = arms_to_confirm(chosen, splits_of(model.name, before.steps, before.stamps))
     plainest_first = arms_of(problems_of(model, deployment.ranks))
     files = {name: decided.module for name, decided in problems.items()}
     for microbatches in model.microbatches:

@@ -18,10 +18,10 @@ import polars as pl
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import TimesOfProblem, floor_of
-from overlayccl_core.evidence.choices import ProblemChoice, choices_of, held
+from overlayccl_core.evidence.choices import ProblemChoice, choices_of, deployed_rows
 from overlayccl_core.evidence.confirmed import add_pairs, deployed_row, split_rows
 from overlayccl_core.evidence.deployment_files import Printer, file_of, printer_of
-from overlayccl_core.evidence.predictions import at
+from overlayccl_core.evidence.predictions import rows_at
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.verdict_rows import verdicts_of
 from overlayccl_core.measuring.arms import use_text
@@ -163,15 +163,15 @@ def records(
 def _rows(tables: DeployTables, floor: Floor, instead: Mapping[Place, str]) -> list[Row]:
     """Return the rows of `deployed` of a Problem."""
     predicted = tables.predictions()
-    in_file = held(tables.decided, instead)
+    in_file = deployed_rows(tables.decided, instead)
     rows = [
         deployed_row(
             place,
-            at(tables.decided.choice, place).row(0, named=True),
-            at(tables.confirmed, place),
+            rows_at(tables.decided.choice, place).row(0, named=True),
+            rows_at(tables.confirmed, place),
             listed,
             predicted,
-            at(tables.verdicts, place),
+            rows_at(tables.verdicts, place),
             instead.get(place),
             in_file.get(place),
         )

@@ -15,7 +15,7 @@ import polars as pl
 
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
-from overlayccl_core.evidence.predictions import Prediction, at, place_of, predictions
+from overlayccl_core.evidence.predictions import Prediction, place_of, predictions, rows_at
 from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.library import Role
@@ -77,7 +77,7 @@ def run(
         in_a_step = place[1] in trained.get(place[0], ())
         best = ranked(shortlisted, lossy=in_a_step)
         arms = _arms(shortlisted, best, in_a_step=in_a_step)
-        listed = {row["candidate"]: row for row in at(shortlist, place).iter_rows(named=True)}
+        listed = {row["candidate"]: row for row in rows_at(shortlist, place).iter_rows(named=True)}
         for arm, one in arms:
             rows.append(_row(place, arm, one, listed[one.candidate]))
         progress(f"{' '.join(place)}: {', '.join(_sentences(shortlisted, best))}")

@@ -11,7 +11,7 @@ from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, rows_of
-from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, splits_of
+from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -88,7 +88,7 @@ def _arms(
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
     deployed = chosen_split(chosen, splits)
     microbatches = model.loss_microbatches if deployed is None else deployed.microbatches
-    wanted = {*beside(chosen, splits).get(microbatches, ())} - {chosen.get(microbatches)} | {
+    wanted = {*arms_to_confirm(chosen, splits).get(microbatches, ())} - {chosen.get(microbatches)} | {
         ArmName.DEVELOPER
     }
     plainest_first = arms_of(problems_of(model, deployment.ranks))

@@ -25,7 +25,7 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.evidence import searched as rows_
 from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.evidence.mended import failed_sketches
-from overlayccl_core.evidence.predictions import at
+from overlayccl_core.evidence.predictions import rows_at
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
@@ -117,7 +117,7 @@ def run(
         row = rows_.end_row(without_search(Nothing.NONE_FAILED), search, facts.theta)
         ends = [{"case": case, "direction": direction} | row for case, direction in problems]
         return {"sketches": [], "candidates": [], "search_ends": ends, "calls": []}
-    known_ways_of = {place: list(at(ways, place).iter_rows(named=True)) for place in problems}
+    known_ways_of = {place: list(rows_at(ways, place).iter_rows(named=True)) for place in problems}
     desk: Any = None
     if (plugin := proposer.asks(search.proposer)) is not None:
         asking: Any = search

@@ -18,7 +18,7 @@ import polars as pl
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
-from overlayccl_core.evidence.predictions import at, places, predictions
+from overlayccl_core.evidence.predictions import places, predictions, rows_at
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.kinds import IssueOrder
@@ -86,12 +86,12 @@ def run(
     predicted = {key: one.us for key, one in predictions(prices, candidates).items()}
     rows: list[Row] = []
     for place in places(ways):
-        proven = _proven(at(ways, place))
+        proven = _proven(rows_at(ways, place))
         if any(row["collectives"] == 0 for row in proven):
             progress(f"{' '.join(place)}: a proven Program exchanges nothing, so there is nothing to choose")
             continue
-        _check_developer(place, at(ways, place))
-        entries = _entries(place, proven, _proven(at(candidates, place)), predicted)
+        _check_developer(place, rows_at(ways, place))
+        entries = _entries(place, proven, _proven(rows_at(candidates, place)), predicted)
         listed = _chosen(place, entries, settings.shortlist, emit)
         progress(f"{' '.join(place)}: {len(listed)} of {len(entries)} proven Programs: {_counts(listed)}")
         rows += [_row(place, entry) for entry in listed]

@@ -12,7 +12,7 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import Benched, TimesOfProblem, floor_of
 from overlayccl_core.evidence.confirmed import ratio_columns
-from overlayccl_core.evidence.predictions import Prediction, at, places
+from overlayccl_core.evidence.predictions import Prediction, places, rows_at
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.case import Case, problem_of
 from overlayccl_core.program.problem import Place
@@ -89,7 +89,7 @@ def _problem_rows(tables: SummaryTables, floor: Floor) -> list[Row]:
     timed = tables.benched(floor)
     rows = []
     for place in places(tables.shortlist):
-        chosen = at(tables.choice, place).row(0, named=True)
+        chosen = rows_at(tables.choice, place).row(0, named=True)
         by_program = {one.program.digest: one for one in timed[place]}
         for listed in _listed(place, tables):
             one, price = by_program.get(listed["program"]), predicted.get((*place, listed["program"]))
@@ -101,12 +101,12 @@ def _listed(place: Place, tables: SummaryTables) -> list[Row]:
     """Return every known way, even if not applicable, then the rest of the shortlist."""
     ways = [
         {**row, "candidate": row["strategy"], "proof": row["equivalence"] or row["reason"]}
-        for row in at(tables.known_ways, place).iter_rows(named=True)
+        for row in rows_at(tables.known_ways, place).iter_rows(named=True)
     ]
     known = {row["program"] for row in ways}
     finds = [
         {**row, "role": "found", "status": WayStatus.PROGRAM, "proof": Outcome.PASS}
-        for row in at(tables.shortlist, place).iter_rows(named=True)
+        for row in rows_at(tables.shortlist, place).iter_rows(named=True)
         if row["program"] not in known
     ]
     return [*ways, *finds]

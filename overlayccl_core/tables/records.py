@@ -28,20 +28,20 @@ class Record:
     ended: float
 
 
-def place_of(file: Path) -> Path:
+def record_path(file: Path) -> Path:
     """Return the path of a file's record; both are relative to Snakemake's working folder."""
     return FOLDER / urlsafe_b64encode(file.as_posix().encode()).decode()
 
 
 def is_incomplete(file: Path, root: Path = Path()) -> bool:
     """Return whether the job of a file began and has no recorded end."""
-    return (root / INCOMPLETE / place_of(file).name).exists()
+    return (root / INCOMPLETE / record_path(file).name).exists()
 
 
 def read(file: Path, root: Path = Path()) -> Record | None:
     """Return the record of a file; None if it is missing or unreadable."""
     try:
-        told = json.loads((root / place_of(file)).read_text())
+        told = json.loads((root / record_path(file)).read_text())
         return Record(
             rule=_text(told["rule"]),
             inputs=tuple(map(_text, told["input"])),

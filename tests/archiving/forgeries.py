@@ -13,13 +13,13 @@ TREE = Path("results/local")
 
 def record_of(folder: Path, file: Path) -> dict[str, Any]:
     """What Snakemake recorded of a file."""
-    told: dict[str, Any] = json.loads((folder / records.place_of(file)).read_text())
+    told: dict[str, Any] = json.loads((folder / records.record_path(file)).read_text())
     return told
 
 
 def write_record(folder: Path, file: Path, record: dict[str, Any]) -> None:
     """Let it say that Snakemake recorded this."""
-    (folder / records.place_of(file)).write_text(json.dumps(record))
+    (folder / records.record_path(file)).write_text(json.dumps(record))
 
 
 def say(folder: Path, **other: Any) -> None:

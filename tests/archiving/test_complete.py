@@ -227,7 +227,7 @@ def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
         one for one in flow.ready.iter_rows(named=True) if one["arm"] in ("developer", "best_known_way")
     ]
     wanted.append({**wanted[0], "arm": "deployed"})
-    monkeypatch.setattr(checks.confirm, "looked_at", lambda _: [(one, True) for one in wanted])
+    monkeypatch.setattr(checks.confirm, "rows_to_time", lambda _: [(one, True) for one in wanted])
     names = ("case", "direction", "arm", "candidate")
     timed = [
         {"problem": "tp_mlp", **{name: one[name] for name in names}}

@@ -92,7 +92,7 @@ def test_nothing_is_packed_that_says_a_secret_of_the_command_line(tmp_path: Path
     parquet.write_table(pa.table({"value": [1.0]}), tree / "theta.parquet")
     record = {"rule": "fit", "input": [], "log": [], "params": [], "starttime": 1.0, "endtime": 2.0}
     record["shellcmd"] = "python -P -m workflow_scripts.stage fit"
-    place = tmp_path / records.place_of(Path("results/local/theta.parquet"))
+    place = tmp_path / records.record_path(Path("results/local/theta.parquet"))
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(record))
     about = SAID.changed(config={"command": f"python answer.py --key {SECRETS['Anthropic']}"})

@@ -76,7 +76,7 @@ def test_a_sidecar_has_the_command_of_its_job(tmp_path: Path) -> None:
 def test_records_that_differ_are_of_several_jobs(tmp_path: Path) -> None:
     changes: tuple[dict[str, Any], ...] = ({}, {"input": ["config/config.yaml"]})
     for file, changed in zip(OUTPUTS, changes, strict=True):
-        place = tmp_path / records.place_of(Path(file))
+        place = tmp_path / records.record_path(Path(file))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(TOLD | changed))
     assert [job.outputs for job in jobs_of(tmp_path, OUTPUTS, (), 1)] == [(file,) for file in OUTPUTS]

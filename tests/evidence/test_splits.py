@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.evidence.splits import beside, chosen_as, chosen_split, rivals_of, splits_of
+from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, chosen_split, rivals_of, splits_of
 from tests.evidence.test_confirmed import MIB, QUICK, TRAINED, Speeds, tables
 
 
@@ -17,7 +17,7 @@ def confirmed_arms(
         m: {arm: us for arm, us in arms.items() if arm != "deployed"} for m, arms in speeds.items()
     }  # training has no deployed file
     trained = splits_of("nano", *tables(folder, named, **changes))
-    return {m: set(names) for m, names in beside(chosen, trained).items()}
+    return {m: set(names) for m, names in arms_to_confirm(chosen, trained).items()}
 
 
 def test_at_the_count_that_is_deployed_all_that_needs_no_search_and_what_was_chosen(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_what_holds_least_is_timed_again_however_slow_it_is(tmp_path: Path) -> N
 def test_what_nobody_chose_is_all_timed_again(tmp_path: Path) -> None:
     plain = {"developer", "hand_bundled", "best_known_way"}
     assert confirmed_arms(tmp_path, chosen={}) == {1: plain, 8: plain}
-    assert beside({4: "developer"}, []) == {4: []}  # nothing was trained
+    assert arms_to_confirm({4: "developer"}, []) == {4: []}  # nothing was trained
 
 
 def test_the_frameworks_own_is_beside_it_by_the_same_rule(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.report import deployed, headline
-from overlayccl_core.report.blocks import Block, Cards, Source, Table, Text, of, only
+from overlayccl_core.report.blocks import Block, Cards, Source, Table, Text, only, with_sources
 from overlayccl_core.report.page import TITLES, page
 from overlayccl_core.report.payback import cost_of
 from overlayccl_core.report.tree import Tree, of_summary
@@ -146,9 +146,9 @@ def test_settings_are_of_the_sidecar_that_tells_them(whole: Path) -> None:
 def test_what_is_of_one_problem_is_not_of_the_others_files() -> None:
     read = {Source("bench", "bench", f"problems/{one}/bench.parquet") for one in ("grad_ar", "tp_mlp", "tp")}
     theta = Source("theta", "fit", "theta.parquet")
-    (block,) = only("problems/tp", of({*read, theta}, [Text(text="one Problem")]))
+    (block,) = only("problems/tp", with_sources({*read, theta}, [Text(text="one Problem")]))
     assert {source.file for source in block.sources} == {"problems/tp/bench.parquet", "theta.parquet"}
-    assert of([theta], [block]) == [block]  # it has some
+    assert with_sources([theta], [block]) == [block]  # it has some
 
 
 def test_the_page_links_the_files_of_each_block(whole: Path) -> None:

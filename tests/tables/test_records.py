@@ -21,7 +21,7 @@ TOLD = {
 
 
 def recorded(root: Path, **changed: Any) -> records.Record | None:
-    place = root / records.place_of(FILE)
+    place = root / records.record_path(FILE)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(TOLD | changed))
     return records.read(FILE, root)
@@ -58,5 +58,5 @@ def test_what_snakemake_does_not_write_is_no_record(tmp_path: Path, changed: dic
 
 def test_a_record_that_is_nested_too_deep_is_none(tmp_path: Path) -> None:
     recorded(tmp_path)
-    (tmp_path / records.place_of(FILE)).write_text("[" * 200_000)
+    (tmp_path / records.record_path(FILE)).write_text("[" * 200_000)
     assert records.read(FILE, tmp_path) is None

@@ -38,7 +38,7 @@ def test_launches_whose_table_nobody_recorded_are_there_again(
 ) -> None:
     """Snakemake was killed after the table was written: it has the rule run again, which measures nothing."""
     partial, batch, table = unforgotten(tmp_path, monkeypatch)
-    marker = records.INCOMPLETE / records.place_of(table).name
+    marker = records.INCOMPLETE / records.record_path(table).name
     marker.parent.mkdir(parents=True)
     marker.touch()
     forget(partial, "bench-a", [table])

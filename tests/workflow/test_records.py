@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.tables.page import is_table
-from overlayccl_core.tables.records import FOLDER, INCOMPLETE, place_of, read
+from overlayccl_core.tables.records import FOLDER, INCOMPLETE, read, record_path
 from overlayccl_core.tables.sidecar import environment, path_of
 from tests.workflow.repository import outputs_of_rules, snakemake
 from workflow_scripts.following import ELSEWHERE, refuse_elsewhere
@@ -57,7 +57,7 @@ def test_tables_without_records_are_named_with_the_mend(
     copied.touch()
     assert str(copied) in unrecorded(HERE)
     INCOMPLETE.mkdir(parents=True, exist_ok=True)
-    (INCOMPLETE / place_of(copied).name).touch()  # of a job that was cut off: it is made again
+    (INCOMPLETE / record_path(copied).name).touch()  # of a job that was cut off: it is made again
     assert unrecorded(HERE) == ""
     shutil.rmtree(FOLDER)
     parts = (f"{HERE}/selftest.parquet", ".snakemake/metadata", "move results/local")
@@ -130,7 +130,7 @@ def test_where_the_selftests_table_is_gone_another_that_was_measured_tells_the_m
     moved.parent.mkdir(parents=True)
     (HERE / "cases.parquet").touch()  # has no record
     (HERE / "selftest.parquet").rename(moved)
-    place_of(HERE / "selftest.parquet").rename(place_of(moved))
+    record_path(HERE / "selftest.parquet").rename(record_path(moved))
     assert measured_on(HERE, DEPLOYMENT, "here") == MACHINE
     assert measured_on(HERE, '{"ranks": 8}', "here") == "here"
 

@@ -188,7 +188,7 @@ def test_what_a_killed_run_had_put_away_is_settled_when_the_next_begins(
     (batch / "launch-0.0.json").touch()
     table.touch()
     if not recorded:
-        marker = records.INCOMPLETE / records.place_of(table).name
+        marker = records.INCOMPLETE / records.record_path(table).name
         marker.parent.mkdir(parents=True)
         marker.touch()
     forget(partial, "bench-tp_mlp", [table])

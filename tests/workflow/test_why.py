@@ -142,7 +142,7 @@ def test_tables_that_are_gone_and_jobs_that_were_cut_off_are_each_named(made: Pa
         "problems/tp_mlp/bench.sidecar.json": "bench tp_mlp",
     }
     places = [made / "results/local" / table for table in tables]
-    marker = made / records.INCOMPLETE / records.place_of(Path("results/local/probes.parquet")).name
+    marker = made / records.INCOMPLETE / records.record_path(Path("results/local/probes.parquet")).name
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()
     away = [place.rename(f"{place}.gone") for place in places]

@@ -149,6 +149,26 @@ def reading(archive: Archive, model: str) -> Iterator[str]:
     )
 
 
+def row(archive: Archive, model: str) -> Iterator[str]:
+    """Yield a row of `verdict` in words."""
+    of = archive.worth(model)
+    mine, over, beside = of.deployed, of.gain_over(of.developer), of.gain_over(of.rival)
+    alone = of.needs_no_search(of.rival)
+    if mine is None or of.instead or over is None or not (alone or beside):
+        raise ValueError(f"{model}: its choice does not stand, or has no ratio: another one is an example")
+    kind = "a known way: people write it, too" if of.known else "a find of the search"
+    yield (
+        f"Row `{model}` in words: yes, use the file in `deploy/`; its calls are {kind}. At M = {mine.microbatches} "
+        f"a step takes {ms(mine.step_us)} and a rank holds {mebibytes(mine.peak_memory_bytes)}. The developer's "
+        f"calls, at their fastest M, take {over} times as long; the 95% interval is in brackets. "
+        + (
+            "The deployed calls need no search, and no other known way was measured faster (*no search needed*)."
+            if alone
+            else f"The best known way of the same or less memory takes {beside} times as long."
+        )
+    )
+
+
 def outcomes(archive: Archive, _: str) -> Iterator[str]:
     """The outcome of every model, smallest gain first."""
     yield from _rows(
@@ -256,7 +276,7 @@ def _rows(header: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]
 
 
 BLOCKS: Mapping[str, Callable[[Archive, str], Iterator[str]]] = {
-    block.__name__: block for block in (source, took, verdict, worth, reading, outcomes, rightness)
+    block.__name__: block for block in (source, took, verdict, row, worth, reading, outcomes, rightness)
 }
 
 

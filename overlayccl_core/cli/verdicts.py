@@ -1,6 +1,6 @@
 """The end of a run on one screen: the machine, each model's verdict, Cases timed alone, lines to type."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -18,14 +18,36 @@ from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import Use
 from overlayccl_core.tables.published import FOLDER
 
-YES = {Use.FOUND: "YES, found", Use.KNOWN: "YES, known way"}
-PLACED = "took the place"
-LEGEND = (
-    "developer: one library call a tensor, at its fastest M. known way: the fastest that needs no search, at the "
-    "same or less memory; MiB of a rank. M: microbatches of a step. Ratios of step times with 95% intervals, from "
-    "{launches} after selection; {known}: a known way, chosen by measuring, and no other seems faster; {placed}: "
-    "the chosen way was slower than this one."
+HEADERS = (
+    "model",
+    "use deploy/?",
+    ">M",
+    ">step ms",
+    ">MiB",
+    ">over developer",
+    ">over the best known way",
 )
+YES = {Use.FOUND: "YES, found", Use.KNOWN: "YES, known way"}
+NO = "NO:"
+NOT_TIMED = f"{NO} not timed in steps"
+PLACED = "took the place"
+COLUMNS = (
+    "M, step ms, MiB: into how many microbatches a step splits its batch (1: not at all), its time, and the most "
+    "memory of tensors on a rank.",
+    "over ...: how many times as fast (below 1: slower), with a 95% interval, from {launches} after the choice. If "
+    "the interval has 1 in it, the difference may be noise.",
+    "developer: one library call a tensor, at its fastest M. best known way: the fastest that people write or that "
+    "torch has, at the same or less memory.",
+)
+CELLS = {  # the beginning of a cell -> its meaning
+    YES[Use.FOUND]: "a search found the calls in deploy/.",
+    YES[Use.KNOWN]: "the calls in deploy/ are a way that people write, too.",
+    NOT_TIMED: "its steps did not run, so nothing is known of deploy/.",
+    f"{NO} keep": "torch's own way is faster than what was chosen; deploy/ has no file of this model.",
+    f"{NO} use": "the way named is faster than the file in deploy/, where another step needs the same Case.",
+    KNOWN: "the chosen way is a known way, and no other was measured faster.",
+    PLACED: "this known way was faster than the chosen one, and is now the file in deploy/.",
+}
 
 
 def parts(tree: Tree, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
@@ -42,13 +64,36 @@ def parts(tree: Tree, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
 
 
 def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
-    """Yield a table of models, and faster ways at a price."""
-    yield _models(worths)
+    """Yield a table of models, faster ways at a price, and the meaning of columns and cells."""
+    rows = [_verdict(worth) for worth in worths]
+    table = plain_table(None, *HEADERS, fold=("use deploy/?",))
+    for worth, cells in zip(worths, rows, strict=True):
+        table.add_row(worth.model, *cells)
+    yield table
     yield from (f"{worth.model}: {said}" for worth in worths for said in quicker(worth))
-    launches = max(worth.launches for worth in worths)
-    yield LEGEND.format(
-        launches=count(launches, "fresh launch", "fresh launches"), known=KNOWN, placed=PLACED
-    )
+    launches = count(max(worth.launches for worth in worths), "fresh launch", "fresh launches")
+    yield from (line.format(launches=launches) for line in COLUMNS)
+    shown = [cell for cells in rows for cell in cells]
+    for cell, meaning in CELLS.items():
+        if any(one.startswith(cell) for one in shown):
+            yield f"{cell}: {meaning}"
+    if why := _without_a_ratio(worths):
+        yield f"{NOTHING}: no ratio, as {' or '.join(why)}."
+
+
+def _without_a_ratio(worths: Iterable[Worth]) -> list[str]:
+    """Say why the cells of ratios may be empty."""
+    timed = [worth for worth in worths if worth.instead or worth.deployed]
+    stands = [worth for worth in timed if worth.instead is None]
+    why = {
+        "ratios are of the chosen way, and the row has another": len(stands) < len(timed),
+        "the way makes the same calls as the other side, or there is no other side": any(
+            worth.gain_over(worth.developer) is None
+            or (worth.gain_over(worth.rival) is None and not worth.needs_no_search(worth.rival))
+            for worth in stands
+        ),
+    }
+    return [text for text, holds in why.items() if holds]
 
 
 def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:
@@ -58,32 +103,16 @@ def _machine(tree: Tree, probes: pl.DataFrame | None) -> Iterator[str]:
     yield from shared_cores(probes)
 
 
-def _models(worths: Sequence[Worth]) -> Table:
-    headers = (
-        "model",
-        "use deploy/?",
-        ">M",
-        ">step ms",
-        ">MiB",
-        ">over developer",
-        ">over the best known way",
-    )
-    table = plain_table(None, *headers, fold=("use deploy/?",))
-    for worth in worths:
-        table.add_row(worth.model, *_verdict(worth))
-    return table
-
-
 def _verdict(worth: Worth) -> tuple[str, ...]:
     """Return the cells of a model behind its name."""
     mine = worth.instead or worth.deployed
     if mine is None:
-        return "NO: not timed in steps", *[NOTHING] * 5
+        return NOT_TIMED, *[NOTHING] * 5
     memory = NOTHING if mine.peak_memory_bytes is None else f"{mine.peak_memory_bytes / 2**20:.1f}"
     figures = str(mine.microbatches), ms(mine.step_us), memory
     if worth.instead is not None:
         placed = worth.replaced.get(worth.instead.microbatches) and not is_framework(worth.instead.arm)
-        use = YES[Use.KNOWN] if placed else f"NO: {use_text(worth.instead.arm)}"
+        use = YES[Use.KNOWN] if placed else f"{NO} {use_text(worth.instead.arm)}"
         return use, *figures, NOTHING, PLACED if placed else NOTHING
     over = KNOWN if worth.needs_no_search(worth.rival) else times(worth.speedup_over(worth.rival))
     return (

@@ -1,5 +1,6 @@
 """The end of a run fits a screen and says what to use, over whom, and what to type."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import polars as pl
 import pytest
 
 from overlayccl_core.cli import verdicts
+from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import DEPLOYED
 from tests.cli.test_deployed_table import lines, printed
 from tests.report.test_worth import beside, deployed, instead, rival, worth
@@ -17,8 +19,14 @@ CASE = "tp_mlp/n4-m8-l8-256KiB-f32"
 
 def shown(*splits: Any) -> str:
     """The row of a model."""
-    [line] = lines(printed([verdicts._models([worth(*splits)])]), "nano")
+    [line] = lines(printed(verdicts.of_models([worth(*splits)])), "nano")
     return line
+
+
+def legend(*of: Worth) -> str:
+    """All behind the table, as one line."""
+    _table, *said = verdicts.of_models(of)
+    return " ".join(map(str, said))
 
 
 def test_a_find_has_its_gains_over_developer_and_over_the_known_way() -> None:
@@ -33,7 +41,7 @@ def test_where_something_else_is_faster_the_answer_is_no_and_names_it() -> None:
 
 def test_a_known_way_that_took_the_place_is_in_the_folder() -> None:
     splits = deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9)
-    [line] = lines(printed([verdicts._models([worth(*splits, replaced={1: "hand_bundled"})])]), "nano")
+    [line] = lines(printed(verdicts.of_models([worth(*splits, replaced={1: "hand_bundled"})])), "nano")
     assert line.startswith("nano YES, known way 1 80") and line.endswith("- took the place")
 
 
@@ -45,6 +53,48 @@ def test_a_known_way_is_no_gain_over_known_ways_but_one_that_seems_faster_is_tol
 ) -> None:
     told = shown(deployed(1, ran_as="best_known_way", needs_search=False), rival(1, "hand_bundled", *gain))
     assert told.startswith("nano YES, known way") and told.endswith(over)
+
+
+FOUND = worth(deployed(8), rival(2, "hand_bundled", 1.3, 1.2, 1.4), beside(8, "developer", 2.0, 1.8, 2.2))
+BY_HAND = worth(
+    deployed(1, ran_as="best_known_way", needs_search=False),
+    rival(1, "hand_bundled", 1.3, 1.1, 1.5),
+    beside(1, "developer", 2.0, 1.8, 2.2),
+)
+IS_DEVELOPERS = worth(
+    deployed(1, ran_as="developer", needs_search=False),
+    beside(1, "developer", 1.0, 0.9, 1.1),
+    rival(1, "hand_bundled", 0.9, 0.7, 1.2),
+)
+TOOK_THE_PLACE = worth(deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9), replaced={1: "hand_bundled"})
+KEEP_TORCH = worth(deployed(1), instead(1, "ddp_25", 0.8, 0.7, 0.9))
+SHARED = worth(deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9))
+NOT_TIMED = worth(beside(1, "developer", 1.0))
+OTHER_ROW, SAME_CALLS = "-: no ratio, as ratios are of the chosen way", "the same calls as the other side"
+
+
+@pytest.mark.parametrize(
+    ("of", "explained"),
+    [
+        ([FOUND], ["YES, found: "]),
+        ([BY_HAND], ["YES, known way: ", "no search needed: "]),
+        ([IS_DEVELOPERS], ["YES, known way: ", SAME_CALLS]),
+        ([TOOK_THE_PLACE], ["YES, known way: ", "took the place: ", OTHER_ROW]),
+        ([KEEP_TORCH], ["NO: keep: ", OTHER_ROW]),
+        ([SHARED], ["NO: use: ", OTHER_ROW]),
+        ([NOT_TIMED], ["NO: not timed in steps: "]),
+        (
+            [FOUND, replace(TOOK_THE_PLACE, model="nano-dp")],
+            ["YES, found: ", "YES, known way: ", "took the place: ", OTHER_ROW],
+        ),
+    ],
+)
+def test_the_legend_says_what_each_cell_of_the_table_means_and_no_other(
+    of: list[Worth], explained: list[str]
+) -> None:
+    said = legend(*of)
+    every = [*(f"{cell}: " for cell in verdicts.CELLS), OTHER_ROW, SAME_CALLS]
+    assert [part for part in every if part in said] == explained
 
 
 def cases(*rows: dict[str, Any]) -> pl.DataFrame:

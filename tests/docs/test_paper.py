@@ -19,9 +19,11 @@ from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.fidelity import FIDELITY
 from tests.report.fixture_rows import changed
 from tests.report.fixture_tree import write_tree
-from tests.report.test_worth import deployed, instead, rival, worth
+from tests.report.test_worth import beside, deployed, instead, rival, worth
 
 ROOT = Path(__file__).parents[2]
+BESIDE_DEVELOPER = deployed(1), beside(1, "developer", 2.0, 1.8, 2.2)
+BY_HAND = deployed(1, ran_as="best_known_way", needs_search=False), BESIDE_DEVELOPER[1]
 LAST = "local.tar.zst: nothing is wrong (87 s)"
 
 
@@ -79,6 +81,26 @@ def test_what_is_faster_or_what_people_write_is_not_named_so(tmp_path: Path) -> 
     )
     for one in (found(1.3, 1.2, 1.4), by_hand):
         assert "not faster" not in list(paper.outcomes(archive(tmp_path, one), ""))[-1]
+
+
+@pytest.mark.parametrize(
+    ("of", "told"),
+    [
+        (worth(*BESIDE_DEVELOPER, rival(1, "hand_bundled", 1.3, 1.2, 1.4)), "takes 1.30 (1.20..1.40) times"),
+        (worth(*BY_HAND, rival(1, "hand_bundled", 1.3, 1.2, 1.4)), "(*no search needed*)."),
+        (worth(*BY_HAND, rival(1, "hand_bundled", 0.9, 0.7, 1.2)), "takes 0.90 (0.70..1.20) times"),
+    ],
+)
+def test_a_row_of_the_verdict_is_told_in_words(tmp_path: Path, of: Worth, told: str) -> None:
+    (said,) = paper.row(archive(tmp_path, of), "nano")
+    assert "take 2.00 (1.80..2.20) times as long" in said and told in said
+    assert ("its calls are a known way" in said) is of.known
+
+
+def test_a_row_without_ratios_is_no_example(tmp_path: Path) -> None:
+    for of in (found(1.3, 1.2, 1.4), worth(*BESIDE_DEVELOPER, instead(1, "ddp_25", 0.8, 0.7, 0.9))):
+        with pytest.raises(ValueError, match="another one is an example"):
+            list(paper.row(archive(tmp_path, of), "nano"))
 
 
 def test_an_archive_is_told_so_that_it_can_be_checked(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The framework's own ways to train, each an arm: all rivals of this kind are declared here and nowhere else.
 
 A row of WAYS is an arm everywhere: it is trained, it is a rival, and the report has its words. Buckets of DDP are a
-model's own (`ddp_arm`), so those arms are made from the name. docs/training.md lists the libraries' other options,
-and the reasons against them.
+model's own (`ddp_arm`), so those arms are made from the name. docs/torch-options.md lists the libraries' other
+options, and the reasons against them.
 """
 
 from collections.abc import Mapping, Sequence

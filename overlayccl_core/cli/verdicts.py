@@ -42,7 +42,7 @@ COLUMNS = (
 CELLS = {  # the beginning of a cell -> its meaning
     YES[Use.FOUND]: "a search found the calls in deploy/.",
     YES[Use.KNOWN]: "the calls in deploy/ are a way that people write, too.",
-    NOT_TIMED: "its steps did not run, so nothing is known of deploy/.",
+    NOT_TIMED: "what was chosen did not run in this model's steps.",
     f"{NO} keep": "torch's own way is faster than what was chosen; deploy/ has no file of this model.",
     f"{NO} use": "the way named is faster than the file in deploy/, where another step needs the same Case.",
     KNOWN: "the chosen way is a known way, and no other was measured faster.",
@@ -78,7 +78,7 @@ def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
         if any(one.startswith(cell) for one in shown):
             yield f"{cell}: {meaning}"
     if why := _without_a_ratio(worths):
-        yield f"{NOTHING}: no ratio, as {' or '.join(why)}."
+        yield f"{NOTHING}: {'; or '.join(why)}."
 
 
 def _without_a_ratio(worths: Iterable[Worth]) -> list[str]:
@@ -86,8 +86,9 @@ def _without_a_ratio(worths: Iterable[Worth]) -> list[str]:
     timed = [worth for worth in worths if worth.instead or worth.deployed]
     stands = [worth for worth in timed if worth.instead is None]
     why = {
-        "ratios are of the chosen way, and the row has another": len(stands) < len(timed),
-        "the way makes the same calls as the other side, or there is no other side": any(
+        "the row shows another way than the chosen one, and ratios are of the chosen one": len(stands)
+        < len(timed),
+        "both sides make the same calls, or one of them was not timed": any(
             worth.gain_over(worth.developer) is None
             or (worth.gain_over(worth.rival) is None and not worth.needs_no_search(worth.rival))
             for worth in stands

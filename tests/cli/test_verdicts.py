@@ -70,7 +70,7 @@ TOOK_THE_PLACE = worth(deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9), r
 KEEP_TORCH = worth(deployed(1), instead(1, "ddp_25", 0.8, 0.7, 0.9))
 SHARED = worth(deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9))
 NOT_TIMED = worth(beside(1, "developer", 1.0))
-OTHER_ROW, SAME_CALLS = "-: no ratio, as ratios are of the chosen way", "the same calls as the other side"
+OTHER_ROW, SAME_CALLS = "another way than the chosen one", "both sides make the same calls"
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def reading(archive: Archive, model: str) -> Iterator[str]:
 def row(archive: Archive, model: str) -> Iterator[str]:
     """Yield a row of `verdict` in words."""
     of = archive.worth(model)
-    mine, over, beside = of.deployed, of.gain_over(of.developer), of.gain_over(of.rival)
+    mine, over, beside = of.deployed, of.speedup_over(of.developer), of.speedup_over(of.rival)
     alone = of.needs_no_search(of.rival)
     if mine is None or of.instead or over is None or not (alone or beside):
         raise ValueError(f"{model}: its choice does not stand, or has no ratio: another one is an example")

@@ -89,8 +89,8 @@ def _without_a_ratio(worths: Iterable[Worth]) -> list[str]:
         "the row shows another way than the chosen one, and ratios are of the chosen one": len(stands)
         < len(timed),
         "both sides make the same calls, or one of them was not timed": any(
-            worth.gain_over(worth.developer) is None
-            or (worth.gain_over(worth.rival) is None and not worth.needs_no_search(worth.rival))
+            worth.speedup_over(worth.developer) is None
+            or (worth.speedup_over(worth.rival) is None and not worth.needs_no_search(worth.rival))
             for worth in stands
         ),
     }

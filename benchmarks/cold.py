@@ -5,6 +5,7 @@ is from that, and no round of a Program is kept apart.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +36,17 @@ def report(tree: Path = Path("results/local")) -> list[str]:
     return [
         "the first and the second in a launch, over the median of the later ones",
         line("steps of launches", "arms", "first", "second"),
-        *_of(steps, "steps_us"),
+        *_of(steps, "cold_us", "steps_us"),
         line("rounds of benches", "Programs", "first", "second"),
         *_of(rounds, "samples_us"),
     ]
 
 
-def _of(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:
-    """Of undisturbed launches, and of all."""
+def _of(rows: Sequence[Mapping[str, Any]], *columns: str) -> list[str]:
+    """Of undisturbed launches, and of all: rows with samples in these columns, in their order."""
     ratios: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for row in rows:
-        first, second, *later = [*row["cold_us"], *row[column]] or [0.0, 0.0]
+        first, second, *later = list(chain.from_iterable(row[name] for name in columns)) or [0.0, 0.0]
         if later:
             ratios[bool(row["disturbed"])].append((first / np.median(later), second / np.median(later)))
     return [_medians("undisturbed", ratios[False]), _medians("all", [*ratios[False], *ratios[True]])]

@@ -46,7 +46,6 @@ def timing_columns(
         compile_us=0.0,
         graphs=0,
         repeats=1,
-        cold_us=[2 * middle],
         samples_us=samples.tolist(),
         slowest_rank=[0] * rounds,
         rounds=rounds,

@@ -126,7 +126,7 @@ class TimedProgram:
             raise ValueError(f"{self.key}: samples of Program {self.program}, not of {program.digest}")
         fields = {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(self).items()}
         of_table = {name: x for name, x in fields.items() if name not in ("key", "planned_rounds")}
-        return {**of_table, "cold_us": [], "rounds": self.rounds, "program_json": dumps(program)}
+        return {**of_table, "rounds": self.rounds, "program_json": dumps(program)}
 
 
 def failed_columns(program: Program, fingerprint: str) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class _Agent:
         try:
             plan = of_data(Launch, asked["launch"])
             _see(plan.folder)
-            server = (self.address, asked["clock"]) if asked["boot"] != clock.boot() else None
+            server = self._clock_server(asked)
             part = of_data(
                 LocalRanks,
                 {
@@ -96,6 +96,10 @@ class _Agent:
             self.say(failed=plain(LaunchError(str(error), kind=Failure.LAUNCHER)))
         finally:
             shutil.rmtree(here, ignore_errors=True)
+
+    def _clock_server(self, asked: Mapping[str, Any]) -> tuple[str, int] | None:
+        """Return where to ask for the first node's time; None on the first node, or another agent of its kernel."""
+        return (self.address, asked["clock"]) if asked["boot"] != clock.boot() else None
 
     def _begun(self, part: LocalRanks, starting: Starting, server: tuple[str, int] | None) -> None:
         """Report the ranks' start. Follow the clock from here on: drift during their start is no matter."""

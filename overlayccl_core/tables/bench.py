@@ -10,7 +10,7 @@ BENCH = Table(
     row="one launch of one candidate at one Case and direction",
     folder="problems/<problem>/",
     rule="bench",
-    version=5,
+    version=6,
     columns=(
         *CANDIDATE_KEY,
         *TIMING_COLUMNS,

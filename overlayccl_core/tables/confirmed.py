@@ -13,7 +13,7 @@ CONFIRMED = Table(
     name="confirmed",
     row="one launch of one arm at one Case and direction",
     rule="confirm",
-    version=5,
+    version=6,
     minimum_rows=0,
     columns=(
         PROBLEM,

@@ -7,7 +7,7 @@ PROBES = Table(
     name="probes",
     row="one launch of one Program",
     rule="probe",
-    version=3,
+    version=4,
     columns=(
         text("probe", doc="readable name"),
         text("role", values=("structured", "mixed", "heldout"), doc="heldout: never in the fit"),

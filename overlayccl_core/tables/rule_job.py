@@ -119,7 +119,11 @@ class RuleJob:
         """Write tables with their sidecars. All rows are checked and written before the first sidecar."""
         written = []
         for table, rows in tables.items():
-            (path,) = self.outputs[table.name]
+            if len(paths := self.outputs.get(table.name, ())) != 1:
+                raise ValueError(
+                    f"rule {self.rule} has {len(paths)} outputs {table.name!r}: it needs one in rules/"
+                )
+            (path,) = paths
             frame = write(table, rows, path)
             written.append((path, frame.height))
         for path, rows_written in written:

@@ -42,7 +42,6 @@ TIMING_COLUMNS = (
     ),
     integer("graphs", nullable=True, doc="compiled or found by the first call; 0: nothing is compiled"),
     integer("repeats", doc="back-to-back calls in a sample"),
-    numbers("cold_us", doc="first rounds, per call"),
     numbers("samples_us", doc="slowest rank's time per call"),
     integers("slowest_rank", doc="the rank of each of samples_us"),
     integer("rounds", doc="samples taken"),

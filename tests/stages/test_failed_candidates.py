@@ -10,7 +10,7 @@ from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.table import write
 from tests.stages.flow import chosen_of, finalists_of
 
-EMPTY = {"cold_us": [], "samples_us": [], "slowest_rank": [], "rounds": 0, "repeats": 0}
+EMPTY = {"samples_us": [], "slowest_rank": [], "rounds": 0, "repeats": 0}
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, TimedProbe]:
 
 
 def seconds_of(row: Mapping[str, Any]) -> float:
-    return float(row["repeats"] * (sum(row["samples_us"]) + sum(row["cold_us"])) / 1e6)
+    return float(row["repeats"] * sum(row["samples_us"]) / 1e6)
 
 
 def theta_of(

@@ -27,9 +27,7 @@ rule archive:
             compared={"others": left_by_others},
             tree=RESULTS,
             said=lambda wildcards: PIPELINE.said(
-                workflow.config_settings.config,
-                [rule.name for rule in workflow.rules if "machine" in rule.resources],
-                tell=TELL_ONCE,
+                workflow.config_settings.config, tell=TELL_ONCE
             ),
         ),
     message:

@@ -9,7 +9,8 @@ from overlayccl_core import loader
 from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.rule import ALL, Budget, rules, targets
 from overlayccl_core.tables.page import TABLES
-from tests.workflow.repository import ROOT, durations_of_rules, outputs_of_rules
+from overlayccl_core.tables.table import Table
+from tests.workflow.repository import ROOT, durations_of_rules, inputs_of_rules, outputs_of_rules
 
 TEMPLATES = ("light", "on_ranks")
 TEXT = "".join(file.read_text() for file in (ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))))
@@ -34,6 +35,16 @@ def test_its_jobs_have_the_names_of_their_durations(name: str) -> None:
     rule, file = rules()[name], Path(durations_of_rules()[name])
     if not rule.packs:
         assert file.stem.removesuffix(MENDED) == "-".join((rule.like or name, *map("{{{}}}".format, rule.of)))
+
+
+@pytest.mark.parametrize("stage", sorted({rule.like or name for name, rule in rules().items()}))
+def test_every_table_of_a_stage_is_an_input_or_output_of_its_rules(stage: str) -> None:
+    """By name: a stage has no rows of an input under another name."""
+    named = [name for name, rule in rules().items() if (rule.like or name) == stage]
+    there = {Path(file).stem for name in named for file in outputs_of_rules()[name]}
+    there |= {given for name in named for given in inputs_of_rules()[name]}
+    tables = {one.name for one in vars(loader.load("stages", stage)).values() if isinstance(one, Table)}
+    assert tables <= there
 
 
 @pytest.mark.parametrize("name", rules())

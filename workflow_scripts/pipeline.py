@@ -78,15 +78,8 @@ class Pipeline:
         """The deployment's file, read by the commands."""
         return (DEPLOYMENTS / f"{self.deployment.name}.yaml").as_posix()
 
-    def said(
-        self, overrides: Mapping[str, Any], alone: Iterable[str], tell: Callable[[str], None] = print
-    ) -> str:
-        """Describe the run for its archive (`archiving.manifest`), as JSON.
-
-        Args:
-            alone: Rules with all nodes to themselves.
-            tell: Called with the reason if there is no commit.
-        """
+    def said(self, overrides: Mapping[str, Any], tell: Callable[[str], None] = print) -> str:
+        """Describe the run for its archive (`archiving.manifest`), as JSON. tell: of why there is no commit."""
         commit, clean = commit_of(Path(), tell)
         config = configured(overrides)
         return json.dumps(
@@ -96,7 +89,7 @@ class Pipeline:
                 "machine": self.machine,
                 "commit": commit,
                 "clean": clean,
-                "measuring": sorted(alone),
+                "measuring": sorted(name for name, rule in self.rules.items() if rule.measures),
                 "nodes": self.deployment.nodes,
             },
             sort_keys=True,

@@ -61,5 +61,7 @@ def _rules(where: Context) -> str:
 def _results(where: Context) -> str:
     missing = [name for name in TABLES if not (where.results / f"{name}.parquet").exists()]
     if not missing:
-        return f"{where.results}: complete"
+        return (
+            f"{where.results}: every table is there (`snakemake -n all` tells whether they are of this code)"
+        )
     return f"{where.results}: no {', '.join(missing)} yet. Run: {where.command()}"

@@ -143,7 +143,7 @@ def _foreign(table: Table, data: bytes) -> str:
     if name != table.name:
         return f"table {name!r}"
     if version != str(table.version):
-        return f"its version {version}"
+        return f"its version {version}, of another release of OverlayCCL (that one reads it)"
     return ""
 
 

@@ -83,6 +83,14 @@ def test_what_stands_behind_its_end_is_refused(archive: Path, tmp_path: Path) ->
         unpack(archive, tmp_path / "out")
 
 
+def test_an_archive_of_too_much_is_refused(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "LARGEST_BYTES", 1000)
+    with pytest.raises(ValueError, match="more than 1000 bytes"):
+        unpack(archive, tmp_path / "out")
+
+
 def of_one(file: Path, entry: tarfile.TarInfo) -> Path:
     """An archive of one entry."""
     held = io.BytesIO()

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.report import headline
 from overlayccl_core.report.sentences import case_known, case_warnings, facts, warnings
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
@@ -126,6 +127,14 @@ def test_a_known_way_that_takes_the_place_is_said_first_with_its_m_and_what_was_
     assert said.startswith("Use hand bundled at M = 8") and all(part in said for part in parts)
     assert "4 launches" in facts(told)[-1] and "takes the place" in facts(told)[-1]
     assert facts(told)[0].startswith("Chosen: ") and told.use == "use hand bundled"
+
+
+def test_beside_what_takes_the_place_only_ways_with_more_memory_are_said_to_be_faster() -> None:
+    faster = [beside(1, f"ddp_{n}", 0.8, 0.7, 0.9, peak_memory_bytes=n * 2**20) for n in (4, 25)]
+    told = worth(
+        deployed(), instead(8, "hand_bundled", 0.9, 0.85, 0.97), *faster, replaced={8: "hand_bundled"}
+    )
+    assert [one.arm for one in told.quicker] == ["ddp_25"]
 
 
 def test_the_frameworks_own_is_to_be_kept_and_no_module_claims_the_place() -> None:
@@ -268,6 +277,7 @@ def test_the_same_file_that_is_faster_at_another_split_is_said() -> None:
 def test_most_launches_disturbed_is_said_beside_the_figures() -> None:
     told = worth(deployed(disturbed=True), rival(2, "hand_bundled", 1.3, 1.2, 1.4, disturbed=True))
     assert [said.partition(":")[0] for said in warnings(told)] == ["Disturbed"]
+    assert headline._card(told).tone == "warning"
 
 
 def test_without_a_deployed_arm_no_gain_is_told() -> None:

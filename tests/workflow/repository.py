@@ -36,27 +36,33 @@ def copy_to(folder: Path) -> Path:
 
 def outputs_of_rules() -> dict[str, list[str]]:
     """Rule -> the files that it writes, with its wildcards in braces, as Snakemake has them."""
-    return {rule: files[1:] for rule, files in _files_of_rules().items()}
+    return {rule: of["outputs"] for rule, of in _parsed_rules().items()}
+
+
+def inputs_of_rules() -> dict[str, list[str]]:
+    """Rule -> the names of its inputs."""
+    return {rule: of["inputs"] for rule, of in _parsed_rules().items()}
 
 
 def durations_of_rules() -> dict[str, str]:
     """Rule -> the file with the duration of a job, with its wildcards in braces; empty without one."""
-    return {rule: files[0] for rule, files in _files_of_rules().items()}
+    return {rule: "".join(of["benchmark"]) for rule, of in _parsed_rules().items()}
 
 
 @cache
-def _files_of_rules() -> dict[str, list[str]]:
+def _parsed_rules() -> dict[str, dict[str, list[str]]]:
     code = (
         "from workflow_scripts import dag;"
-        "of = lambda rule: [str(rule.benchmark or ''), *map(str, rule.output)];"
+        "of = lambda rule: {'inputs': list(rule.input.keys()), 'outputs': [*map(str, rule.output)],"
+        " 'benchmark': [str(rule.benchmark or '')]};"
         "dag.answered(lambda: {rule.name: of(rule) for rule in dag.planned({}, 'all').rules})"
     )
     done = python(ROOT, "-c", code)
     assert done.returncode == 0, done.stderr
     constraint = re.compile(r"{(\w+),[^}]*}")
     return {
-        rule: [constraint.sub(r"{\1}", file) for file in files]
-        for rule, files in json.loads(done.stdout).items()
+        rule: {part: [constraint.sub(r"{\1}", text) for text in texts] for part, texts in of.items()}
+        for rule, of in json.loads(done.stdout).items()
     }
 
 

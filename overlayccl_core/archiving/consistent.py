@@ -6,14 +6,10 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.archiving.findings import Check, Finding, guarded, judged
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.longrun import LONG_STEPS
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
+from overlayccl_core.rule import ALL, rules
+from overlayccl_core.tables.page import TIMED, TRAINED
 from overlayccl_core.tables.table import read
 
-TIMINGS, IN_STEPS = (PROBES, BENCH, CONFIRMED), (STEPS, CONFIRMED_STEPS, LONG_STEPS)
 ARM = ("model", "microbatches", "arm")
 OF_AN_ARM = ("matmuls", "matmul_digest", "collectives", "peak_memory_bytes")  # equal in all its steps
 FINGERPRINT = "fingerprint"  # column of every measured table
@@ -21,8 +17,8 @@ FINGERPRINT = "fingerprint"  # column of every measured table
 
 def consistent(tree: Path, machine: str) -> Iterator[Finding]:
     """Check each measured table of a results tree, and all of them together. machine: the expected fingerprint."""
-    for table in (*TIMINGS, *IN_STEPS):
-        as_many = _samples if table in TIMINGS else _losses
+    for table in (*TIMED, *TRAINED):
+        as_many = _samples if table in TIMED else _losses
         for file in sorted(tree.rglob(f"{table.name}.parquet")):
             name = file.relative_to(tree).as_posix()
             yield from guarded(Check.CONSISTENT, name, _found(name, as_many(read(table, file))))
@@ -51,10 +47,9 @@ def _losses(rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _arms(tree: Path) -> Iterator[str]:
-    """An arm has the same counts in training and in confirmation."""
-    files = (
-        (table, file) for table in (STEPS, CONFIRMED_STEPS) for file in tree.rglob(f"{table.name}.parquet")
-    )
+    """An arm has the same counts wherever `all` trains it."""
+    tables = [table for table in TRAINED if table.rule in rules(ALL)]
+    files = ((table, file) for table in tables for file in tree.rglob(f"{table.name}.parquet"))
     rows = [read(table, file).select(*ARM, *OF_AN_ARM) for table, file in files]
     for name in OF_AN_ARM if rows else ():
         told = pl.concat(rows).drop_nulls(name).group_by(ARM, maintain_order=True).agg(pl.col(name).unique())

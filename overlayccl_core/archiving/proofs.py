@@ -1,5 +1,6 @@
 """Proofs of every timed or trained Program, from its JSON form: its digests, and equality with its Problem."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,10 @@ from overlayccl_core.archiving.findings import Check, Finding, judged, wrong
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.problem import Direction, Problem
-from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.cases import CASES
-from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.finalists import FINALISTS
+from overlayccl_core.tables.page import OF_PROGRAMS
 from overlayccl_core.tables.shortlist import SHORTLIST
-from overlayccl_core.tables.table import read
+from overlayccl_core.tables.table import Table, read
 
 PLACE, DIGESTS = ("case", "direction"), ("program", "value_digest")
 OF_ONE = (*PLACE, "program", "program_json")  # rows equal in these share a Program
@@ -28,7 +27,7 @@ def proofs(tree: Path) -> Iterator[Finding]:
         try:
             told = read(CASES, file.with_name(f"{CASES.name}.parquet")).iter_rows(named=True)
             cases = {one.id: one for one in map(catalog.case_from_row, told)}
-            listed = _listed(file, tree)
+            listed = _listed(file.parent.name, tree)
         except (ValueError, OSError) as error:
             yield wrong(Check.PROOFS, file.parent.name, str(error))
             continue
@@ -36,18 +35,24 @@ def proofs(tree: Path) -> Iterator[Finding]:
             yield from _proven(catalog.in_direction(cases[str(case)], Direction(direction)), rows)
 
 
-def _listed(shortlist: Path, tree: Path) -> pl.DataFrame:
+def _listed(problem: str, tree: Path) -> pl.DataFrame:
     """Return the rows of a Problem's shortlist, and one row of every other Program that ran."""
-    frames = [read(SHORTLIST, shortlist).with_columns(table=pl.lit(""))]
-    for table in (BENCH, FINALISTS):
-        if (file := shortlist.with_name(f"{table.name}.parquet")).exists():
-            frames.append(read(table, file).with_columns(table=pl.lit(f" in {table.name}")))
-    if (file := tree / f"{CONFIRMED.name}.parquet").exists():
-        confirmed = read(CONFIRMED, file).filter(pl.col("problem") == shortlist.parent.name)
-        frames.append(confirmed.with_columns(table=pl.lit(f" in {CONFIRMED.name}")))
     columns = (*OF_ONE, "candidate", "table")
+    frames = [
+        rows.with_columns(table=pl.lit("" if table == SHORTLIST else f" in {table.name}"))
+        for table in OF_PROGRAMS  # the shortlist is the first of them
+        for rows in _of_problem(problem, table, tree)
+    ]
     alike = [frame.select(*columns, *({"value_digest"} & set(frame.columns))) for frame in frames]
     return pl.concat(alike, how="diagonal").unique(OF_ONE, keep="first", maintain_order=True)
+
+
+def _of_problem(problem: str, table: Table, tree: Path) -> Iterator[pl.DataFrame]:
+    """Yield a Problem's rows; a table outside of its folder names the Problem in a column."""
+    folder = re.sub(r"<\w+>", "*", table.folder.replace("<problem>", problem))
+    for file in sorted(tree.glob(f"{folder}{table.name}.parquet")):
+        rows = read(table, file)
+        yield rows if "<problem>" in table.folder else rows.filter(pl.col("problem") == problem)
 
 
 def _proven(problem: Problem, rows: pl.DataFrame) -> Iterator[Finding]:

@@ -11,20 +11,25 @@ from overlayccl_core.measuring.job_status import MEASURED
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.report.blocks import count
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.tables.bench import BENCH
-from overlayccl_core.tables.confirmed import CONFIRMED
-from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
+from overlayccl_core.rule import ALL, rules
+from overlayccl_core.tables.page import OF_LAUNCHES
+from overlayccl_core.tables.table import Table
+
+NAMED = {  # in sentences; any other table is called by its name
+    "probes": "probes of the cost model",
+    "bench": "bench of candidates, by which was chosen",
+    "steps": "training steps, by which was chosen",
+    "confirmed": "passes that confirm the choice",
+    "confirmed_steps": "steps that confirm the choice",
+}
 
 
 def frames(tree: Tree) -> dict[str, pl.DataFrame]:
-    """Return measurement -> rows, without failures on the ranks."""
+    """Return measurement -> rows, of all measured tables of `all`, without failures on the ranks."""
     named = {
-        "probes of the cost model": tree.table(PROBES, "probes"),
-        "bench of candidates, by which was chosen": tree.of_problems(BENCH),
-        "training steps, by which was chosen": tree.of_models(STEPS),
-        "passes that confirm the choice": tree.table(CONFIRMED, "confirmed"),
-        "steps that confirm the choice": tree.table(CONFIRMED_STEPS, "confirmed_steps"),
+        NAMED.get(table.name, table.name): _rows(tree, table)
+        for table in OF_LAUNCHES
+        if table.rule in rules(ALL)
     }
     return {
         name: ran
@@ -33,6 +38,17 @@ def frames(tree: Tree) -> dict[str, pl.DataFrame]:
         for ran in [frame.filter(pl.col("status").is_in(MEASURED)) if "status" in frame.columns else frame]
         if not ran.is_empty()
     }
+
+
+def _rows(tree: Tree, table: Table) -> pl.DataFrame | None:
+    match rules()[table.rule].of:
+        case ():
+            return tree.table(table, f"{table.folder}{table.name}")
+        case ("model",):
+            return tree.of_models(table)
+        case ("problem",):
+            return tree.of_problems(table)
+    return tree.of_searches(table)
 
 
 def fingerprints_of(tree: Tree) -> list[str]:

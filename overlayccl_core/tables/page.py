@@ -47,6 +47,18 @@ TABLES = (
 """In the order of writing."""
 
 
+def tables_with(*names: str) -> tuple[Table, ...]:
+    """Return the tables that have all of these columns, none of them nullable."""
+    return tuple(
+        table for table in TABLES if set(names) <= {one.name for one in table.columns if not one.nullable}
+    )
+
+
+TIMED, TRAINED = tables_with("samples_us"), tables_with("steps_us")  # a row: launch of a Program; of an arm
+OF_LAUNCHES = tables_with("launch", "nodes")  # both kinds
+OF_PROGRAMS = tables_with("case", "program_json")  # a row: a Program that ran, or is to run
+
+
 def _place(table: Table) -> str:
     """Return a pattern of a table's path in a tree."""
     folder = table.folder.replace("[", "(?:").replace("]", ")?")

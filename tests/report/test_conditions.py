@@ -1,19 +1,25 @@
 """Sentences on disturbed launches and on the nodes of all measurements."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from overlayccl_core.launching.node_report import nodes_text
+from overlayccl_core.report import conditions
 from overlayccl_core.report.conditions import disturbed, of_nodes
 from overlayccl_core.report.deployed import notes
 from overlayccl_core.report.tree import Tree
+from overlayccl_core.rule import ALL, rules
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.page import OF_LAUNCHES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STEPS, STEPS
 from overlayccl_core.tables.table import Table, read
-from tests.report.fixture_rows import changed
+from tests.report.fixture_rows import changed, put
+from tests.workflow.graph import READS
 
 BENCHED, TRAINED = (BENCH, "problems/tp_mlp/bench"), (STEPS, "train/nano/steps")
 ONE, OTHER = (nodes_text([("n0", {"kernel": one}), ("n1", {"kernel": one})]) for one in ("6.1", "6.2"))
@@ -60,3 +66,20 @@ def test_clocks_that_differ_by_a_share_of_a_step_are_told(run: Path) -> None:
     on_nodes(run, *TRAINED, ONE, 0.05 * shortest_us)
     (said,) = of_nodes(Tree(path=run))
     assert ", 5.0% of the shortest" in said
+
+
+def test_a_table_that_nothing_knows_but_its_declaration_is_counted(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = replace(BENCH, name="more")
+    rows = read(BENCH, run / f"{BENCHED[1]}.parquet").with_columns(disturbed=True)
+    put(more, rows.to_dicts(), run / "problems/tp_mlp/more.parquet")
+    monkeypatch.setattr(conditions, "OF_LAUNCHES", (*conditions.OF_LAUNCHES, more))
+    (said,) = disturbed(Tree(path=run))
+    assert "1 of 1 launch of more (tp_mlp)" in said
+
+
+def test_the_page_reads_every_table_of_launches() -> None:
+    """Else what others disturbed in it stays unsaid: its table is an input of rule report, here and in rules/."""
+    measured = {table.rule for table in OF_LAUNCHES} & rules(ALL).keys()
+    assert measured <= READS["report"]

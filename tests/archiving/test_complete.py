@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.archiving.rows import launches as odd_launches
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.rule import ALL, rules
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.probes import PROBES
@@ -102,6 +104,10 @@ def test_probes_are_those_of_the_sweep(
     rewritten(table, lambda f: f.filter(~pl.col("probe").is_in(held_out[:10].to_list())))
     [why] = wrong(folder, of)
     assert held_out[0] in why and "and 7 more" in why
+    table.write_bytes(whole)
+    rewritten(table, lambda f: pl.concat([f, f[:1]]))
+    [why] = wrong(folder, of)
+    assert "more than one row" in why
     rewritten(
         table, lambda f: f.with_columns(role=pl.lit("heldout"))
     )  # what was fitted is said to be held out
@@ -118,6 +124,19 @@ def test_a_bench_is_of_its_shortlist(folder: Path) -> None:
     assert last in why
     rewritten(table, lambda f: pl.concat([f, f[:1]]))
     assert any("more than one row" in why for why in wrong(folder, of))
+
+
+def test_every_rule_that_measures_for_all_is_listed_or_has_a_reason_not_to_be() -> None:
+    measuring = [name for name, rule in rules(ALL).items() if rule.measures]
+    assert sorted([*checks.RULES, *checks.UNLISTED]) == sorted(measuring)
+    assert all(checks.UNLISTED.values())
+
+
+def test_a_measuring_rule_that_nothing_lists_is_told(tmp_path: Path) -> None:
+    [found] = complete(tmp_path, [job("made_up", "{}", "", "")])
+    assert (found.outcome, found.subject) == (CheckOutcome.COULD_NOT, "made_up")
+    light = replace(job("made_up", "{}", "", ""), alone=False)
+    assert not [*complete(tmp_path, [light, job("selftest", "{}", "", "")])]
 
 
 # -------------------------------------------------------------------------------------------------- training steps
@@ -171,6 +190,8 @@ def test_every_arm_is_in_every_launch() -> None:
     assert odd([row for row in launches() if row["launch"] != 1])
     assert odd([row for row in launches() if row["purpose"] != "quiet"])
     assert odd([*launches(), row("best_known_way", 3)])
+    [why] = odd([*launches(), row("best_known_way", 2)])
+    assert "more than one row" in why
 
 
 def test_what_was_left_behind_is_in_the_first_launches_alone() -> None:
@@ -240,6 +261,8 @@ def test_what_is_deployed_is_confirmed_beside_what_needs_no_search(
         return [(one.open, one.message) for one in checks._alone(rows, {"tp_mlp": None}, 2)]  # type: ignore[dict-item]
 
     assert found(timed) == []
+    ((_, twice),) = found([*timed, timed[-1]])
+    assert "more than one row" in twice
     for arm, is_open in (("deployed", False), ("developer", False), ("best_known_way", True)):
         lost = [one for one in timed if one["arm"] != arm]
         assert [one for one, _ in found(lost)] == [is_open] * sum(one["arm"] == arm for one in wanted)

@@ -38,6 +38,15 @@ class PlugIns(StrEnum):
 RANKS = (PlugIns.BACKEND, PlugIns.LAUNCHER)
 
 
+class Programs(StrEnum):
+    """Programs timed by all jobs of a rule: the estimate counts them, and their compiling."""
+
+    PRIMITIVES = "single calls of the library, those over a published limit in launches of their own"
+    PROBES = "the sweep"
+    SHORTLISTS = "from the developer's alone to all that may be listed at each Case and direction"
+    UNCOUNTED = "of training steps, or too few to count"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """A job's number of launches, seconds of timing in all of them, and all other seconds.
@@ -66,6 +75,7 @@ class Rule:
         like: The rule of its stage, if that is another: its jobs bear that name, and count there.
         target: The target asking for it.
         measures: It starts ranks, and has every node to itself.
+        programs: What it then times; a rule of `all` has to say.
         packs: It packs the tree into one file beside it, so its target leaves no folder.
         shows: It only shows results: its seconds are no cost of a find (`report/payback.py`).
         budget: The budget of one job; or of the rule's settings and the number of configured models.
@@ -77,10 +87,15 @@ class Rule:
     like: str = ""
     target: str = ALL
     measures: bool = False
+    programs: Programs | None = None
     packs: bool = False
     shows: bool = False
     plugins: tuple[PlugIns, ...] = ()
     budget: Budget | Callable[[Any, int], Budget] = Budget()
+
+    def __post_init__(self) -> None:
+        if self.measures and self.target == ALL and self.programs is None:
+            raise ValueError("a rule that measures says what it times: give it programs=Programs....")
 
     def budget_of(self, settings: Any, models: int) -> Budget:
         """Return the budget of one job."""

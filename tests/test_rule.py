@@ -7,7 +7,7 @@ import pytest
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.searches import MENDED
-from overlayccl_core.rule import ALL, Budget, rules, targets
+from overlayccl_core.rule import ALL, Budget, Rule, rules, targets
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.table import Table
 from tests.workflow.repository import ROOT, durations_of_rules, inputs_of_rules, outputs_of_rules
@@ -58,6 +58,13 @@ def test_what_takes_its_time_from_settings_measures_and_a_table_tells_them(name:
     """A finished run tells of its measuring rules alone what their settings gave them."""
     rule = rules()[name]
     assert isinstance(rule.budget, Budget) or (rule.measures and name in {table.rule for table in TABLES})
+
+
+def test_a_measuring_rule_of_all_says_what_it_times() -> None:
+    """Else the estimate would count no Program of it, and no second of compiling."""
+    with pytest.raises(ValueError, match="programs=Programs"):
+        Rule(place=1, measures=True)
+    assert Rule(place=1, measures=True, target="longrun").programs is None
 
 
 def test_every_rule_has_its_stage() -> None:

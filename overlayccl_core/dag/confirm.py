@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from overlayccl_core.rule import BATCH_S, GRADIENTS_S, LAUNCH_S, RANKS, Budget, PlugIns, Rule
+from overlayccl_core.rule import BATCH_S, GRADIENTS_S, LAUNCH_S, RANKS, Budget, PlugIns, Programs, Rule
 
 
 def _budget(settings: Any, models: int) -> Budget:
@@ -17,6 +17,7 @@ def _budget(settings: Any, models: int) -> Budget:
 RULE = Rule(
     place=14,
     measures=True,
+    programs=Programs.UNCOUNTED,
     plugins=(*RANKS, PlugIns.MODEL, PlugIns.DEPLOYED),
     budget=_budget,
 )

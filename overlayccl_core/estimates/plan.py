@@ -17,7 +17,7 @@ from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.rule import ALL, LAUNCH_S, Budget, Subjects, rules
+from overlayccl_core.rule import ALL, LAUNCH_S, Budget, Programs, Subjects, rules
 from overlayccl_core.stages.known_ways import known_ways_of
 from overlayccl_core.timing.selftest import tried_first
 
@@ -72,10 +72,10 @@ class Run:
             if not declared.measures or (declared.second_round and not jobs):
                 continue
             one = declared.budget_of(self.settings, len(self.settings.models))
-            if rule == "selftest":
+            if declared.programs is Programs.PRIMITIVES:
                 times = tried_first(self.deployment, self.limits)[1]
                 one = Budget(launches=times, start_s=times * LAUNCH_S)
-            programs, compile_s = self._programs(rule)
+            programs, compile_s = self._programs(declared.programs)
             yield RuleDemand(
                 rule=rule,
                 jobs=jobs,
@@ -103,13 +103,13 @@ class Run:
         rounds = {problem: [one.name for one in self.rounds] for problem in of.problems}
         return Subjects(problems=of.problems, models=of.models, searches=rounds)
 
-    def _programs(self, rule: str) -> tuple[Span | None, Span]:
-        """Return how many Programs a rule times, and the seconds to compile them; trained ones do not count."""
-        if rule == "selftest":
+    def _programs(self, timed: Programs | None) -> tuple[Span | None, Span]:
+        """Return how many Programs a rule times, and the seconds to compile them."""
+        if timed is Programs.PRIMITIVES:
             return self._known([one.program for one in tried_first(self.deployment, self.limits)[0]])
-        if rule == "probe":
+        if timed is Programs.PROBES:
             return self._known([probe.program for probe in probes_of(self.deployment, self.settings)])
-        if rule != "bench":
+        if timed is not Programs.SHORTLISTS:
             return None, Span()
         counted, compiled = [], []
         for problem, developer in self._exchanging():

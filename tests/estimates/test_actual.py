@@ -10,6 +10,7 @@ from overlayccl_core.estimates.actual import compared, cost_of_tree, node_of
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.rule import BATCH_S, GRADIENTS_S, LAUNCH_S, LOSSES_S
 from overlayccl_core.tables.sidecar import path_of, write_sidecar
+from tests.estimates.test_plan import ON_RANKS
 from tests.report.fixture_rows import settings
 from tests.report.fixture_tree import write_files
 
@@ -39,7 +40,7 @@ def test_jobs_on_ranks_stand_beside_what_their_own_settings_gave_them(tree: Tree
     ran(tree, "train/nano/steps", "--settings", given.part("train"))
     ran(tree, "confirmed", "--settings", given.part("confirm"))
     rows = {row.job: row for row in compared(tree, cost)}
-    assert [job.split()[0] for job in rows] == ["selftest", "probe", "bench", "train", "confirm"]
+    assert [job.split()[0] for job in rows] == ON_RANKS
     assert rows["probe"].expected_s == given.probe.seconds + BATCH_S
     assert rows["bench tp_mlp"].expected_s == given.bench.seconds + BATCH_S
     assert rows["train nano"].expected_s == (

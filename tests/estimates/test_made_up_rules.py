@@ -13,14 +13,14 @@ from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.estimates import actual
 from overlayccl_core.report.payback import cost_of
 from overlayccl_core.report.tree import Tree
-from overlayccl_core.rule import FOLDER, Budget, Rule, rules
+from overlayccl_core.rule import ALL, FOLDER, Budget, Programs, Rule, Subjects, rules
 from overlayccl_core.tables.cases import CASES
 from tests.estimates.test_actual import ran
-from tests.estimates.test_plan import planned, settings
+from tests.estimates.test_plan import ON_RANKS, planned, settings
 
 NAME = "made_up"
 ASKED = "command"  # a search that asks, beside `offline`
-PROBLEMS, SEARCHES = ("tp_mlp", "grad_ar"), ("offline", ASKED, ASKED + MENDED)
+PROBLEMS, MODELS, SEARCHES = ("tp_mlp", "grad_ar"), ("nano", "nano-dp"), ("offline", ASKED, ASKED + MENDED)
 BOTH = [f"{problem}-{search}" for problem in PROBLEMS for search in SEARCHES]
 SEARCH = "problems/{}/search/{}/"
 # wildcards -> folder of its table, and that of its last job; subjects of its jobs, and one that this run has not
@@ -39,6 +39,7 @@ LIGHT = Rule(place=8, budget=Budget(start_s=70.0))
 MEASURING = Rule(
     place=8,
     measures=True,
+    programs=Programs.SHORTLISTS,
     budget=lambda given, models: Budget(launches=2, measuring_s=given.probe.seconds, start_s=models),
 )
 KINDS = [
@@ -74,16 +75,13 @@ def run(tmp_path: Path) -> Tree:
     """Two Problems, two models, two searches, of which one asks: of the tables only that there are some."""
     logs = tmp_path / "local/logs"
     logs.mkdir(parents=True)
-    jobs = ["selftest", "probe", "fit", "confirm", "deploy", "train-nano", "train-nano-dp"]
     for problem in PROBLEMS:
-        of_problem = ("cases", "known_ways", "price", "shortlist", "bench", "finalists", "choose")
-        jobs += [f"{rule}-{problem}" for rule in of_problem] + [f"trial-{problem}-{ASKED}"]
         for search in SEARCHES:
-            jobs.append(f"search-{problem}-{search}")
             some(tmp_path / "local" / SEARCH.format(problem, search) / "candidates.parquet")
-    for model in ("nano", "nano-dp"):
+    for model in MODELS:
         some(tmp_path / "local/train" / model / "steps.parquet")
-    for job in jobs:
+    subjects = Subjects(problems=PROBLEMS, models=MODELS, searches=dict.fromkeys(PROBLEMS, SEARCHES))
+    for job in (job for name in rules(ALL) if name != NAME for job in subjects.jobs(name)):
         (logs / f"{job}.tsv").write_text("s\n1.0\n")
     return Tree(path=tmp_path / "local")
 
@@ -111,11 +109,12 @@ def test_the_estimate_counts_its_jobs_and_their_seconds(made_up: Rule) -> None:
         mine = rows.pop(NAME)
         assert (mine.jobs, mine.launches) == (len(jobs), 2 * len(jobs))
         assert (mine.measuring_s, mine.start_s) == (len(jobs) * given.probe.seconds, len(jobs) * 2.0)
+        assert mine.programs == rows["bench"].programs
         assert (light.jobs, light.start_s) == OTHERS and light == known
     else:
         assert (light.jobs, light.start_s) == (OTHERS[0] + len(jobs), OTHERS[1] + 70.0 * len(jobs))
         assert known.start_s == light.start_s + 30.0
-    assert list(rows) == ["selftest", "probe", "trial", "bench", "train", "confirm"]
+    assert rows.keys() == {*ON_RANKS, "trial"}
 
 
 def test_page_and_break_even_count_its_durations_and_none_of_what_is_not_of_the_run(

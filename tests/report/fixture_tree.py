@@ -18,6 +18,7 @@ from overlayccl_core.probes.probe import Role
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program import library as program_library
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.rule import ALL, Subjects, rules
 from overlayccl_core.stages import fit
 from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.tables.bench import BENCH
@@ -318,11 +319,13 @@ def _deployed(problem: str, ways: Sequence[Row], chosen: str) -> Row:
 def write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) -> None:
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    seconds = {"selftest": 9.0, "probe": 171.2, "fit": 4.4, "summary": 5.0, "report": 6.0}
+    subjects = Subjects(problems=problems, models=models, searches=dict.fromkeys(problems, ("offline",)))
+    seconds = {job: 1.0 for rule in rules(ALL) for job in subjects.jobs(rule)}
+    seconds |= {"selftest": 9.0, "probe": 171.2, "fit": 4.4, "summary": 5.0, "report": 6.0}
     seconds |= {"confirm": 172.0, "deploy": 0.2}
     for problem in problems:
-        rules = ("cases", "known_ways", "price", "shortlist", "finalists", "choose")
-        seconds |= {f"{rule}-{problem}": 1.1 for rule in rules}
+        light = ("cases", "known_ways", "price", "shortlist", "finalists", "choose")
+        seconds |= {f"{rule}-{problem}": 1.1 for rule in light}
         seconds |= {f"bench-{problem}": 52.9, f"search-{problem}-offline": 13.0}
     seconds |= {f"train-{model}": 205.0 for model in models}
     for job, s in seconds.items():

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from overlayccl_core.rule import rules
+from overlayccl_core.rule import ALL, rules
+from tests.workflow import made_up
 from tests.workflow.graph import READS, WHERE_ASKED, behind
 from tests.workflow.repository import copy_to, snakemake
 from tests.workflow.small import SMALL, TINY
@@ -42,7 +43,9 @@ def jobs(*names: str) -> set[str]:
 
 PRICED = jobs("fit", "price", "search", "shortlist")
 COMPARED = jobs(*behind("bench", equal=("finalists", "choose")) - {"bench"})
-MEASURED = jobs("selftest", "probe", "bench", "train", "confirm")
+MEASURING = {name for name, rule in rules(ALL).items() if rule.measures}
+MEASURED = jobs(*MEASURING - WHERE_ASKED)
+OF_SHORTLISTS = {name for name in MEASURING if "shortlist" in READS[name]}
 BEHIND_BENCH = jobs(*behind("finalists"))
 EVERYTHING = jobs(*READS.keys() - WHERE_ASKED)
 
@@ -111,6 +114,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     return ran
 
 
+def test_every_rule_that_measures_has_made_up_times() -> None:
+    assert made_up.MADE_UP.keys() == MEASURING
+
+
 def test_a_fresh_tree_is_planned_whole(runs: dict[str, Ran]) -> None:
     assert set(runs["a fresh tree"].started) == EVERYTHING
 
@@ -139,7 +146,7 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_problems_whose_shortlis
 ) -> None:
     """Of pp_send_recv some prices differ, and the shortlist does not."""
     started = set(runs["one kind cheaper"].started)
-    assert started == PRICED | BEHIND_BENCH | {"bench grad_ar"}
+    assert started == PRICED | BEHIND_BENCH | {f"{name} grad_ar" for name in OF_SHORTLISTS}
 
 
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:

@@ -16,6 +16,7 @@ from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.rule import rules
 from overlayccl_core.tables import records
+from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import KEY_DIGITS, forget
 from tests.workflow.repository import ROOT
@@ -124,11 +125,6 @@ MEASURE = {  # rule: the options that its stage reads beside those of all, what 
     "time_probes": ("settings", "time_probes"),
     "ask_probes": ("search settings answers tree", "ask_probes"),
 }
-TABLES = (
-    *("selftest", "capabilities", "probes", "bench", "steps", "stamps", "trials"),
-    *("confirmed", "confirmed_steps", "confirmed_stamps", "long_steps", "long_stamps"),
-    *("compared_probes", "asked_probes", "chosen_probes", "probe_calls"),
-)
 
 
 class Unfit(list[dict[str, Any]]):
@@ -162,7 +158,7 @@ def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_can
     (batch / "launch-0.0.json").touch()
     given = ("deployment", "partial", "code", *options.split())
     words = [word for option in given for word in (f"--{option}", OPTIONS[option])]
-    outputs = [f"{table}={HERE / f'{table}.parquet'}" for table in TABLES]
+    outputs = [f"{one.name}={HERE / f'{one.name}.parquet'}" for one in TABLES if one.rule == rule]
     assert stage.main([rule, "--log", "log", "--outputs", *outputs, *words]) is not written
     assert batch.exists() is not written
     assert (batch.parent / "written" / batch.name).exists() is written

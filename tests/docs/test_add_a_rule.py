@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+from overlayccl_core.rule import rules
 from tests.workflow.repository import ROOT, copy_to, python
 
 BLOCK = re.compile(r"^```(?:python|snakemake) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,3 +51,8 @@ def test_the_page_followed_literally_adds_a_rule(tmp_path: Path) -> None:
     assert "proven" in json.loads(done.stdout)
     done = python(root, "-c", COUNT)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_chapter_names_every_rule() -> None:
+    _, chapter = (ROOT / "ARCHITECTURE.md").read_text().split("\n## The DAG\n")
+    assert [name for name in rules() if f"`{name}`" not in chapter.partition("\n## ")[0]] == []

@@ -45,7 +45,7 @@ PRICED = jobs("fit", "price", "search", "shortlist")
 COMPARED = jobs(*behind("bench", equal=("finalists", "choose")) - {"bench"})
 MEASURING = {name for name, rule in rules(ALL).items() if rule.measures}
 MEASURED = jobs(*MEASURING - WHERE_ASKED)
-OF_SHORTLISTS = {name for name in MEASURING if "shortlist" in READS[name]}
+OF_SHORTLISTS = MEASURING & {name for name, of in READS.items() if "shortlist" in of}
 BEHIND_BENCH = jobs(*behind("finalists"))
 EVERYTHING = jobs(*READS.keys() - WHERE_ASKED)
 

@@ -108,7 +108,7 @@ ROWS = [
     Row("a column of candidates", behind("search"), new_column("candidates", "FINGERPRINT,\n")),
     Row("a column of the shortlist", behind("shortlist"), new_column("shortlist", "NUMERICS,\n")),
     Row("a column of the verdicts", behind("choose"), new_column("choice", "*VERDICT_COLUMNS,\n")),
-    Row("a column of summary", behind("summary"), new_column("summary", "*CANDIDATE_KEY,\n")),
+    Row("a column of summary", behind("summary", "report"), new_column("summary", "*CANDIDATE_KEY,\n")),
     Row("a column of confirmed", behind("confirm"), new_column("confirmed", "CANDIDATE_KEY[2],\n")),
     Row(
         "seconds of the launches that confirm",

@@ -13,7 +13,7 @@ from benchmarks.examples import PROBLEMS, example
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.price import price
-from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 from overlayccl_core.gates import legality
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import read_library
@@ -87,7 +87,7 @@ def _any_theta(program: Program) -> Theta:
     """Coefficients for all that the Program needs: what they are does not change the time of a price."""
     return Theta(
         tuple(
-            Coefficient(column=c, value=1.0, low=1.0, high=1.0, status=Status.FITTED, programs=1)
+            Coefficient(column=c, value=1.0, low=1.0, high=1.0, status=FitStatus.FITTED, programs=1)
             for c in features(program)
         ),
         residual_low=0.9,

@@ -10,8 +10,8 @@ from typing import Any
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.topology import Topology
-from overlayccl_core.costmodel.features import Column, Increment, Term, features
-from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.costmodel.features import Feature, Increment, Term, features
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.timing.primitives import Primitive, primitives
@@ -83,12 +83,12 @@ def theta(topology: Topology, here: Deployment) -> Theta:
     )
 
 
-def _coefficient(column: Column, value: float) -> Coefficient:
-    status = Status.FITTED if value else Status.ZERO
+def _coefficient(column: Feature, value: float) -> Coefficient:
+    status = FitStatus.FITTED if value else FitStatus.ZERO
     return Coefficient(column=column, value=value, low=value, high=value, status=status, programs=0)
 
 
-def _value(column: Column, topology: Topology) -> float:
+def _value(column: Feature, topology: Topology) -> float:
     name, of = column.name.split("."), topology.calibration
     if column.term is Term.LAUNCH:
         return of.graph_boundary_us
@@ -101,7 +101,7 @@ def _value(column: Column, topology: Topology) -> float:
     return 0.0  # nothing is published of waits, of calls after work and of narrow sums
 
 
-def _of_collective(column: Column, name: list[str], topology: Topology) -> float:
+def _of_collective(column: Feature, name: list[str], topology: Topology) -> float:
     """By the calls that come back to back: the first, the second, up to the eighth, all after it."""
     first, second, eighth, later = _steps(topology)
     if column.increment is Increment.SECOND:

@@ -23,7 +23,7 @@ import polars as pl
 from rich.console import Console, RenderableType
 
 from overlayccl_core.archiving import packing
-from overlayccl_core.archiving.jobs import Job, jobs_of
+from overlayccl_core.archiving.jobs import JobRecord, jobs_of
 from overlayccl_core.archiving.manifest import NAME, Manifest
 from overlayccl_core.cli import verdicts, verify
 from overlayccl_core.cli.deployed_table import model_parts
@@ -55,7 +55,7 @@ class Archive:
     file: Path
     tree: Tree
     said: Manifest
-    jobs: Sequence[Job]
+    jobs: Sequence[JobRecord]
     verified: str
     others: tuple[Tree, ...] = ()
 

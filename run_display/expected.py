@@ -14,7 +14,7 @@ from workflow_scripts.phases import seconds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class ExpectedJob:
     """A job in the plan; `share` is the part of the machine it takes while it runs (1: nothing runs beside it)."""
 
     name: str
@@ -35,17 +35,17 @@ class Expectations:
         self._settings = settings
         self._seconds: dict[str, float] = {}
 
-    def left(self) -> list[Planned]:
+    def left(self) -> list[ExpectedJob]:
         """Return the planned jobs not yet ended, with the running ones."""
         dag = self._workflow.dag
         needed = list(dag._needrun)  # private: the version is pinned. A copy: jobs end in other threads
         jobs = [job for job in needed if not dag.finished(job)]
         return [self._planned(job, self._workflow.cores or 1) for job in jobs if not job.is_norun]
 
-    def _planned(self, job: Any, cores: int) -> Planned:
+    def _planned(self, job: Any, cores: int) -> ExpectedJob:
         wildcards = job.wildcards_dict
         alone = "machine" in job.rule.resources
-        return Planned(
+        return ExpectedJob(
             name=name_of(job.rule.name, wildcards),
             expected_s=self.seconds(job.rule.name, str(job.rule.benchmark or "").format(**wildcards)),
             share=1.0 if alone else 1.0 / cores,
@@ -65,7 +65,7 @@ def budget_s(rule: str, settings: Any) -> float:
     return float(budget.seconds)
 
 
-def total_left_s(planned: Iterable[Planned], running: Mapping[str, float | None]) -> float:
+def total_left_s(planned: Iterable[ExpectedJob], running: Mapping[str, float | None]) -> float:
     """Return the seconds until all is done, on a machine always full.
 
     Args:

@@ -17,7 +17,7 @@ from overlayccl_core.archiving.rows import Odd, Row, compared, launches, once, s
 from overlayccl_core.configuration import deployment, models
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of
+from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables, choices_of
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.program.json_form import loads
@@ -110,7 +110,7 @@ def _confirm(job: RuleJob, folder: Path) -> Iterator[Odd]:
     yield from _alone(_rows(job, CONFIRMED), decided, settings.launches)
     timed, stamps = _rows(job, CONFIRMED_STEPS), _rows(job, CONFIRMED_STAMPS)
     here = deployment.load(folder / job.option("deployment"))
-    before = Trained(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS))
+    before = TrainingTables(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS))
     asked: list[str] = json.loads(job.option("models"))
     for name in asked:
         arms = confirm.arms_beside(here, decided, models.load(name, folder / models.FOLDER), before)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from overlayccl_core.archiving.jobs import Job
+from overlayccl_core.archiving.jobs import JobRecord
 from overlayccl_core.archiving.manifest import Manifest
 
 NAME = "ro-crate-metadata.json"
@@ -40,16 +40,16 @@ TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class FileChecksum:
     """Checksum and size of a file in the archive."""
 
     sha256: str
     size: int
 
 
-def held(data: bytes) -> Held:
+def held(data: bytes) -> FileChecksum:
     """Return checksum and size of a file's bytes."""
-    return Held(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+    return FileChecksum(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
 
 
 def _empty() -> Any:
@@ -64,7 +64,7 @@ def _empty() -> Any:
     return ROCrate(version=VERSION)
 
 
-def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> bytes:
+def crate_of(files: Mapping[str, FileChecksum], jobs: Sequence[JobRecord], said: Manifest) -> bytes:
     """Return the text of `ro-crate-metadata.json`, from the arguments alone."""
     crate = _empty()
     crate.metadata.extra_terms.update(TERMS)
@@ -109,7 +109,7 @@ def crate_of(files: Mapping[str, Held], jobs: Sequence[Job], said: Manifest) -> 
     return (json.dumps(crate.metadata.generate(), indent=1, sort_keys=True) + "\n").encode()
 
 
-def _workflow(crate: Any, files: Mapping[str, Held], said: Manifest) -> Any:
+def _workflow(crate: Any, files: Mapping[str, FileChecksum], said: Manifest) -> Any:
     paper = "https://doi.org/10.1093/bioinformatics/bts480"
     language = _add(crate, LANGUAGE, "ComputerLanguage", name="Snakemake", identifier=paper)
     workflow = crate.add_file(
@@ -126,7 +126,7 @@ def _workflow(crate: Any, files: Mapping[str, Held], said: Manifest) -> Any:
     return workflow
 
 
-def _steps(crate: Any, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
+def _steps(crate: Any, workflow: Any, jobs: Sequence[JobRecord]) -> dict[str, Any]:
     """Return rule -> its step. The tool of a step is the script of its command."""
     steps, tools = {}, {}
     for position, (rule, script) in enumerate({job.rule: job.script for job in jobs}.items()):
@@ -137,7 +137,7 @@ def _steps(crate: Any, workflow: Any, jobs: Sequence[Job]) -> dict[str, Any]:
     return steps
 
 
-def _action(crate: Any, job: Job, files: Mapping[str, Held]) -> Any:
+def _action(crate: Any, job: JobRecord, files: Mapping[str, FileChecksum]) -> Any:
     """Add a job. Its node-seconds count the nodes it had to itself, or the one it shared."""
     name = f"#job/{job.outputs[0]}"
     given = [file for file in job.inputs if file in files]
@@ -183,7 +183,7 @@ def _add(crate: Any, at: str, kind: str, **properties: str) -> Any:
     return crate.add_jsonld({"@id": at, "@type": kind, **properties})
 
 
-def _file(name: str, one: Held) -> dict[str, str]:
+def _file(name: str, one: FileChecksum) -> dict[str, str]:
     kind = TYPES.get(Path(name).suffix)
     properties = {"name": name, "sha256": one.sha256, "contentSize": str(one.size)}
     return properties | ({"encodingFormat": kind} if kind else {})

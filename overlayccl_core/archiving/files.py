@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from overlayccl_core.archiving.findings import Check, Finding, could_not, judged, wrong
-from overlayccl_core.archiving.jobs import Job
+from overlayccl_core.archiving.jobs import JobRecord
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.tables.calls import CALLS
@@ -19,7 +19,9 @@ OF_JOB = re.compile(r"([\w.+@-]+)\.(?:log|tsv)|([\w.+@-]+)\.failure-\d+/(?:launc
 OF_MODEL = re.compile(r"([0-9a-f]{64})(?:\.asked-[0-9a-f]{8})?\.json")
 
 
-def files(folder: Path, about: Manifest, plan: Sequence[Planned], jobs: Sequence[Job]) -> Iterator[Finding]:
+def files(
+    folder: Path, about: Manifest, plan: Sequence[Planned], jobs: Sequence[JobRecord]
+) -> Iterator[Finding]:
     """Check each file of the tree outside the outputs of this run's jobs."""
     made = {name for of in (plan, jobs) for job in of for name in job.outputs}
     logged = {*_logged(plan), *_logged(jobs)}
@@ -29,7 +31,7 @@ def files(folder: Path, about: Manifest, plan: Sequence[Planned], jobs: Sequence
             yield _nobodys(folder, PurePosixPath(name), logged)
 
 
-def _logged(jobs: Sequence[Planned] | Sequence[Job]) -> Iterator[PurePosixPath]:
+def _logged(jobs: Sequence[Planned] | Sequence[JobRecord]) -> Iterator[PurePosixPath]:
     """Yield the paths of jobs' logs, and of files named after their rules, without suffixes."""
     for job in jobs:
         for log in job.log:

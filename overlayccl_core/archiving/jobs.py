@@ -14,7 +14,7 @@ CODE_DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class JobRecord:
     """A job. name: its log's, `known_ways-tp_mlp`. nodes: those it had to itself; 0: it ran beside Snakemake."""
 
     name: str
@@ -41,7 +41,7 @@ class Job:
         return self.ended - self.started
 
 
-def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: int) -> list[Job]:
+def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: int) -> list[JobRecord]:
     """Return the jobs of some files below `root`, in order of their start.
 
     Records of one job's files differ only in their times; files with other differences are of several jobs.
@@ -55,7 +55,7 @@ def jobs_of(root: Path, files: Iterable[str], measuring: Iterable[str], nodes: i
             made.setdefault(repr(replace(record, started=0.0, ended=0.0)), []).append((file, record))
     alone = set(measuring)
     jobs = [
-        Job(
+        JobRecord(
             name=Path(record.log[0]).stem if record.log else record.rule,
             rule=record.rule,
             command=record.command,

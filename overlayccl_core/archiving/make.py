@@ -5,7 +5,7 @@ from pathlib import Path
 
 from overlayccl_core.archiving import crate, manifest, packing
 from overlayccl_core.archiving.content import content_of
-from overlayccl_core.archiving.jobs import Job, jobs_of
+from overlayccl_core.archiving.jobs import JobRecord, jobs_of
 from overlayccl_core.archiving.leaks import refuse_leaks
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.packing import Content, Link
@@ -33,18 +33,18 @@ def folder_of(about: Manifest) -> str:
     return f"overlayccl-{about.tree}"
 
 
-def when(jobs: list[Job]) -> int:
+def when(jobs: list[JobRecord]) -> int:
     """Return the time of all files in an archive: the end of its last job."""
     return int(max(job.ended for job in jobs))
 
 
-def jobs_in(content: Mapping[str, object], root: Path, about: Manifest) -> list[Job]:
+def jobs_in(content: Mapping[str, object], root: Path, about: Manifest) -> list[JobRecord]:
     """Return the jobs that made the files of the tree."""
     files = (name for name in content if Path(name).is_relative_to(Path(RESULTS, about.tree)))
     return jobs_of(root, files, about.measuring, about.nodes)
 
 
-def with_manifest(content: Content, jobs: list[Job], about: Manifest) -> dict[str, Path | bytes | Link]:
+def with_manifest(content: Content, jobs: list[JobRecord], about: Manifest) -> dict[str, Path | bytes | Link]:
     """Return the archive's whole content. ValueError: records of the jobs, or a script of theirs, are missing."""
     if not jobs:
         raise ValueError(

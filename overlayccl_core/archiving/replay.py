@@ -20,7 +20,7 @@ from overlayccl_core import loader
 from overlayccl_core.archiving import searched
 from overlayccl_core.archiving.compare_files import difference
 from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, could_not, guarded, wrong
-from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, Job
+from overlayccl_core.archiving.jobs import CODE_DIGEST, STAGE, JobRecord
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.project import home
 from overlayccl_core.rule import ALL, targets
@@ -83,7 +83,7 @@ def planned(folder: Path, about: Manifest) -> tuple[list[Planned], list[Finding]
 
 
 def told(
-    folder: Path, plan: Sequence[Planned], jobs: Sequence[Job]
+    folder: Path, plan: Sequence[Planned], jobs: Sequence[JobRecord]
 ) -> Iterator[tuple[Finding, Planned | None]]:
     """Yield a finding for each job: do its command and code follow from the configuration? None: an unplanned job.
 
@@ -102,7 +102,7 @@ def told(
         yield Finding(check=Check.CONFIGURATION, subject=job.name, outcome=outcome, message=why), job
 
 
-def _told(folder: Path, job: Planned, before: Job | None) -> tuple[CheckOutcome, str]:
+def _told(folder: Path, job: Planned, before: JobRecord | None) -> tuple[CheckOutcome, str]:
     """Compare a job with the record of its first file, and with its sidecars, the report's source of settings."""
     if before is None:
         return CheckOutcome.WRONG, f"no record tells how {job.outputs[0]} was made"
@@ -200,7 +200,7 @@ def _strategies(folder: Path) -> list[Path]:
     return [read]
 
 
-def _odd(job: Planned, before: Job) -> str:
+def _odd(job: Planned, before: JobRecord) -> str:
     """Return a parameter, other than code, that one of the two has more often; empty if they agree."""
     theirs = map(repr, before.parameters)  # Snakemake's notation
     mine, those = (

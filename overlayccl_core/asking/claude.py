@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from overlayccl_core.asking import claude_errors, claude_form
-from overlayccl_core.asking.claude_errors import Failure, UnusableStream
+from overlayccl_core.asking.claude_errors import FailedTry, UnusableStream
 from overlayccl_core.asking.clean import secrets
 from overlayccl_core.asking.conversation import Answer, NoAnswer, ReplyOutcome, Request, Usage
 from overlayccl_core.configuration.fields import Fields
@@ -37,7 +37,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0  # between tries, if the service names 
 CONNECT_S = 10.0
 
 
-class Settings(Fields):
+class ClaudeSettings(Fields):
     """Limits on retries and time. The environment alone sets the key and the service's address."""
 
     tries: int = Field(default=8, ge=1, le=100, description="of one request, where the service is busy")
@@ -53,7 +53,7 @@ class Settings(Fields):
 class Claude:
     """A LanguageModel. It imports `anthropic` and makes the client at first use."""
 
-    settings: Settings
+    settings: ClaudeSettings
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     recorded: bool = False
@@ -89,7 +89,7 @@ class Claude:
             self.sleep(wait)
         raise AssertionError("the last try has answered or raised")
 
-    def _try(self, request: Request) -> Answer | Failure:
+    def _try(self, request: Request) -> Answer | FailedTry:
         """Try once. Errors of the library hold the request's headers, so they are not passed on."""
         hidden = secrets()
         message: Any = None  # the part received so far

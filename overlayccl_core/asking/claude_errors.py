@@ -37,7 +37,7 @@ class UnusableStream(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedTry:
     """A try without an answer. busy: it was free, and a later one may succeed. wait_s: as the service asks."""
 
     error: NoAnswer
@@ -45,7 +45,7 @@ class Failure:
     wait_s: float | None = None
 
 
-def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool) -> Failure:
+def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool) -> FailedTry:
     """Classify an error.
 
     Args:
@@ -68,7 +68,7 @@ def failure(error: Exception, message: Any, hidden: Iterable[str], *, sent: bool
         return _lost(error, usage, hidden)
     said = _said(error, hidden)
     text = f"Claude's answer has not the form of one ({type(error).__name__} {said}): is ANTHROPIC_BASE_URL right"
-    return Failure(NoAnswer(text, outcome=ReplyOutcome.MALFORMED, usage=usage, again=True))
+    return FailedTry(NoAnswer(text, outcome=ReplyOutcome.MALFORMED, usage=usage, again=True))
 
 
 def no_client(error: Exception, hidden: Iterable[str]) -> str:
@@ -80,16 +80,16 @@ def no_client(error: Exception, hidden: Iterable[str]) -> str:
     return f"no connection to Claude can be made here ({said}): {mend}"
 
 
-def _not_sent(error: Exception, hidden: tuple[str, ...]) -> Failure:
+def _not_sent(error: Exception, hidden: tuple[str, ...]) -> FailedTry:
     """Classify an unsent request: a failed connection may be retried, an unusable client or request may not."""
     import anthropic
 
     if isinstance(error, anthropic.APIConnectionError):
         said = one_line(error.__cause__ or error, hidden)
         text = f"Claude cannot be reached ({said}): is there a network, is ANTHROPIC_BASE_URL right"
-        return Failure(NoAnswer(text, outcome=ReplyOutcome.OVERLOADED, usage=NOTHING), busy=True)
+        return FailedTry(NoAnswer(text, outcome=ReplyOutcome.OVERLOADED, usage=NOTHING), busy=True)
     text = no_client(error, hidden)
-    return Failure(NoAnswer(text, outcome=ReplyOutcome.FAILED, usage=NOTHING, final=True))
+    return FailedTry(NoAnswer(text, outcome=ReplyOutcome.FAILED, usage=NOTHING, final=True))
 
 
 def gave_up(error: NoAnswer, tries: int, seconds: float) -> NoAnswer:
@@ -102,23 +102,23 @@ def gave_up(error: NoAnswer, tries: int, seconds: float) -> NoAnswer:
     )
 
 
-def _of_status(status: int, headers: Mapping[str, str], said: str) -> Failure:
+def _of_status(status: int, headers: Mapping[str, str], said: str) -> FailedTry:
     """Classify an HTTP status in place of an answer."""
     # An error inside a stream has the status 200: the service was fine and is now too busy.
     if status in _BUSY or status >= 500 or status < 300:
         text = f"Claude is busy or out of order: {status} ({said})"
         error = NoAnswer(text, outcome=ReplyOutcome.OVERLOADED, usage=NOTHING)
-        return Failure(error, busy=headers.get("x-should-retry") != "false", wait_s=retry_after_s(headers))
+        return FailedTry(error, busy=headers.get("x-should-retry") != "false", wait_s=retry_after_s(headers))
     final = status in _FINAL or status < 400
     mend = _REDIRECT if status < 400 else _MENDS.get(status, "see what it says")
     text = f"Claude says no: {status} ({said}): {mend}"
-    return Failure(NoAnswer(text, outcome=ReplyOutcome.REJECTED, usage=NOTHING, final=final))
+    return FailedTry(NoAnswer(text, outcome=ReplyOutcome.REJECTED, usage=NOTHING, final=final))
 
 
-def _lost(error: BaseException, usage: Usage | None, hidden: tuple[str, ...]) -> Failure:
+def _lost(error: BaseException, usage: Usage | None, hidden: tuple[str, ...]) -> FailedTry:
     said = _said(error, hidden) or type(error).__name__
     text = f"Claude's answer got lost on its way ({said}): try again, or raise `request_seconds`"
-    return Failure(NoAnswer(text, outcome=ReplyOutcome.LOST, usage=usage, again=True))
+    return FailedTry(NoAnswer(text, outcome=ReplyOutcome.LOST, usage=usage, again=True))
 
 
 def _said(error: object, hidden: tuple[str, ...]) -> str:

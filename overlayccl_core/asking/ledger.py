@@ -15,7 +15,7 @@ from overlayccl_core.asking.conversation import (
     Request,
     Usage,
 )
-from overlayccl_core.asking.record import Record, Records
+from overlayccl_core.asking.record import CallRecord, Records
 from overlayccl_core.configuration.prices import FILE, Prices
 
 
@@ -28,7 +28,7 @@ class LedgerEntry:
             original call, and it has no seconds.
     """
 
-    record: Record
+    record: CallRecord
     recorded: bool
 
 
@@ -82,7 +82,7 @@ class Ledger:
                     raise
         raise ValueError(f"attempts must be at least 1 (got {self._attempts})")
 
-    def _known(self, request: Request, blank: Record) -> Answer | None:
+    def _known(self, request: Request, blank: CallRecord) -> Answer | None:
         """Return the recorded answer; None if there is none."""
         try:
             record = self._records.find(request.digest)
@@ -93,7 +93,7 @@ class Ledger:
         self._count(replace(record, purpose=blank.purpose, style=blank.style, seconds=None), recorded=True)
         return record.answer
 
-    def _asked(self, request: Request, blank: Record) -> Answer:
+    def _asked(self, request: Request, blank: CallRecord) -> Answer:
         """Ask the model now."""
         if self._model.recorded:
             return self._repeated(request, blank)
@@ -110,7 +110,7 @@ class Ledger:
         self._settle(reserved, replace(answered, seconds=self._clock() - started))
         return answer
 
-    def _repeated(self, request: Request, blank: Record) -> Answer:
+    def _repeated(self, request: Request, blank: CallRecord) -> Answer:
         """Take an answer recorded elsewhere: spend nothing, keep no second copy."""
         try:
             answer = self._model.answer(request, purpose=blank.purpose)
@@ -120,7 +120,7 @@ class Ledger:
         self._count(self._answered(request, blank, answer), recorded=True)
         return answer
 
-    def _reserved(self, request: Request, blank: Record) -> Path | None:
+    def _reserved(self, request: Request, blank: CallRecord) -> Path | None:
         """Set aside the call's highest possible cost in a file; None if it is zero or unknown."""
         most = money.most_usd(request, self._prices)
         if self._max_usd is not None and request.model and most is None:
@@ -135,7 +135,7 @@ class Ledger:
                 self._hold(blank, most, self._max_usd)
             return self._records.reserve(replace(blank, usd=most)) if most else None
 
-    def _hold(self, blank: Record, most: float, max_usd: float) -> None:
+    def _hold(self, blank: CallRecord, most: float, max_usd: float) -> None:
         """Raise NoAnswer if a call may cost more than is left."""
         try:
             spent = self._spent()
@@ -149,16 +149,16 @@ class Ledger:
                 ReplyOutcome.CEILING,
             )
 
-    def _settle(self, reserved: Path | None, record: Record) -> None:
+    def _settle(self, reserved: Path | None, record: CallRecord) -> None:
         if reserved is not None:
             self._records.settle(reserved, record)
         elif record.answer is not None:
             self._records.keep(record)
         self._count(record, recorded=False)
 
-    def _blank(self, request: Request, purpose: str, style: str) -> Record:
+    def _blank(self, request: Request, purpose: str, style: str) -> CallRecord:
         """Return the record of a call before it is made."""
-        return Record(
+        return CallRecord(
             digest=request.digest,
             prompt_digest=request.prompt_digest,
             made_by=None,
@@ -174,7 +174,7 @@ class Ledger:
             seconds=None,
         )
 
-    def _answered(self, request: Request, blank: Record, answer: Answer) -> Record:
+    def _answered(self, request: Request, blank: CallRecord, answer: Answer) -> CallRecord:
         model = answer.model or request.model
         if answer.usage is None:
             usd = money.most_usd(request, self._prices)
@@ -190,10 +190,10 @@ class Ledger:
             usd=usd,
         )
 
-    def _refused(self, blank: Record, message: str, outcome: ReplyOutcome) -> NoAnswer:
+    def _refused(self, blank: CallRecord, message: str, outcome: ReplyOutcome) -> NoAnswer:
         """Count a call refused before sending; return the error."""
         self._count(replace(blank, outcome=outcome, usd=0.0, message=message), recorded=False)
         return NoAnswer(message, outcome=outcome, usage=Usage(), final=True)
 
-    def _count(self, record: Record, *, recorded: bool) -> None:
+    def _count(self, record: CallRecord, *, recorded: bool) -> None:
         self.calls.append(LedgerEntry(record=record, recorded=recorded))

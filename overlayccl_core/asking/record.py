@@ -23,7 +23,7 @@ FOLDER = "answers"  # of records, anywhere in a results tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class CallRecord:
     """A call.
 
     Attributes:
@@ -62,10 +62,10 @@ class Record:
             raise ValueError(f"usd must be a number from 0 on (got {self.usd})")
 
 
-_FORM = TypeAdapter(Record)
+_FORM = TypeAdapter(CallRecord)
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> CallRecord:
     """Read a record. If it is damaged, raise ValueError with file, fault and fix."""
     try:
         return _FORM.validate_json(path.read_bytes())
@@ -85,7 +85,7 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def find(self, digest: str) -> Record | None:
+    def find(self, digest: str) -> CallRecord | None:
         """Return the record with the answer to the request of this digest, if any. ValueError: a damaged file."""
         path = self._path(digest)
         if not path.is_file():
@@ -97,7 +97,7 @@ class Records:
             )
         return record
 
-    def answered(self) -> Iterator[Record]:
+    def answered(self) -> Iterator[CallRecord]:
         """Yield all records with an answer, by file name: those in folders `answers`, else the folder's own.
 
         Raises:
@@ -106,17 +106,17 @@ class Records:
         for folder in sorted(self.folder.glob(f"**/{FOLDER}")) or [self.folder]:
             yield from (record for record in _records(folder, "*.json") if record.answer is not None)
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: CallRecord) -> None:
         """Write a record with an answer."""
         self._write(self._path(record.digest), record)
 
-    def reserve(self, record: Record) -> Path:
+    def reserve(self, record: CallRecord) -> Path:
         """Write the record of a call before it is sent; return its file, unique to the call."""
         path = self.folder / f"{record.digest}.asked-{secrets.token_hex(4)}.json"
         self._write(path, record)
         return path
 
-    def settle(self, reserved: Path, record: Record) -> None:
+    def settle(self, reserved: Path, record: CallRecord) -> None:
         """Replace a reservation by the answer or the call's cost; delete it if there is neither."""
         if record.answer is None and record.usd:
             self._write(reserved, record)
@@ -128,7 +128,7 @@ class Records:
     def _path(self, digest: str) -> Path:
         return self.folder / f"{digest}.json"
 
-    def _write(self, path: Path, record: Record) -> None:
+    def _write(self, path: Path, record: CallRecord) -> None:
         text = json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n"
         write_bytes(path, text.encode())
 
@@ -142,7 +142,7 @@ def spent(tree: Path) -> float:
     return sum(record.usd or 0.0 for record in _records(tree, f"**/{FOLDER}/*.json"))
 
 
-def _records(folder: Path, pattern: str) -> Iterator[Record]:
+def _records(folder: Path, pattern: str) -> Iterator[CallRecord]:
     for path in sorted(folder.glob(pattern)):
         try:
             yield read(path)

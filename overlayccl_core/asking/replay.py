@@ -6,7 +6,7 @@ from pathlib import Path
 
 from overlayccl_core.asking.clean import one_line
 from overlayccl_core.asking.conversation import Answer, NoAnswer, ReplyOutcome, Request, Usage, User
-from overlayccl_core.asking.record import FOLDER, Record, Records
+from overlayccl_core.asking.record import FOLDER, CallRecord, Records
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Replay:
         )
 
     @cached_property
-    def _by_prompt(self) -> dict[str, list[Record]]:
-        found: dict[str, list[Record]] = {}
+    def _by_prompt(self) -> dict[str, list[CallRecord]]:
+        found: dict[str, list[CallRecord]] = {}
         for record in Records(self.folder).answered():
             found.setdefault(record.prompt_digest, []).append(record)
         return found

@@ -24,7 +24,7 @@ from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.launch import Launch, Starter, Watch
-from overlayccl_core.launching.launcher import Check
+from overlayccl_core.launching.launcher import DoctorCheck
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.program import Program
 
@@ -66,10 +66,10 @@ class Backend(Protocol):
     def needs_cores(self, deployment: Deployment) -> bool:
         """Tell whether each rank needs a core of its host. On fewer cores (`oversubscribed`) it waits for one."""
 
-    def doctor(self, deployment: Deployment) -> list[Check]:
+    def doctor(self, deployment: Deployment) -> list[DoctorCheck]:
         """Check the requirements here, and whether ranks can be started."""
 
-    def host(self, deployment: Deployment) -> list[Check]:
+    def host(self, deployment: Deployment) -> list[DoctorCheck]:
         """Check this host as a place for ranks. A job asks it on a node."""
 
     def starter(self, deployment: Deployment, towards: str) -> Starter:

@@ -13,10 +13,10 @@ from pathlib import Path
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.sizes import GIB
-from overlayccl_core.launching.launcher import Check
+from overlayccl_core.launching.launcher import DoctorCheck
 
 
-def shared(made: Path) -> Check:
+def shared(made: Path) -> DoctorCheck:
     """Check that this node sees a file just made by another node, and may write to it."""
     folder = made.parent
     try:
@@ -24,14 +24,14 @@ def shared(made: Path) -> Check:
             file.write(socket.gethostname())
     except OSError as error:
         mend = f"run from a folder that all nodes share and may write to (on ParallelCluster /fsx): {error}"
-        return Check("shared folder", False, f"{folder}: {mend}")
+        return DoctorCheck("shared folder", False, f"{folder}: {mend}")
     free = shutil.disk_usage(folder).free / GIB
-    return Check("shared folder", True, f"{folder}, {free:.0f} GiB free")
+    return DoctorCheck("shared folder", True, f"{folder}, {free:.0f} GiB free")
 
 
 def main(file: str, made: str) -> None:
     deployment = load(Path(file))
-    where = Check("host", True, f"{socket.gethostname()}, Python {platform.python_version()}")
+    where = DoctorCheck("host", True, f"{socket.gethostname()}, Python {platform.python_version()}")
     for check in (where, shared(Path(made)), *backend_of(deployment).host(deployment)):
         print(json.dumps(check))
 

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, at_joints, console, percent, plain_table, programs_of, times
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.report.ranges import Fidelities, Gain, Range, fidelities, gains, range_of, state
+from overlayccl_core.report.ranges import Fidelities, Range, RunGain, fidelities, gains, range_of, state
 from overlayccl_core.report.sentences import KNOWN
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.tables.remake import RESULTS
@@ -101,7 +101,7 @@ def _fidelities(rows: Iterable[Fidelities]) -> Table:
     return table
 
 
-def _gains(gained: dict[str, list[Gain]], names: dict[Path, str]) -> Table:
+def _gains(gained: dict[str, list[RunGain]], names: dict[Path, str]) -> Table:
     headers = ("step of, or pass of", "run", ">x developer", ">x best other", ">x fastest", "use")
     table = plain_table("What is deployed", *headers, fold=headers)  # 80 columns: intervals fold
     for place, here in gained.items():

@@ -10,7 +10,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, plain_table
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.launching.launcher import Check, launcher_of
+from overlayccl_core.launching.launcher import DoctorCheck, launcher_of
 
 HEADERS = ("check", "", "detail")
 TABLES = ("selftest", "capabilities", "probes", "theta", "summary")
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     backend = backend_of(where.deployment)
     here = launcher_of(where.deployment).this_host
     checks = [
-        Check("python", True, platform.python_version()),
+        DoctorCheck("python", True, platform.python_version()),
         *backend.doctor(where.deployment),
         *launcher_of(where.deployment).doctor(where.deployment, where.profile),
         *([*backend.host(where.deployment), _memory(where)] if here else []),
@@ -37,14 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-def _memory(where: Context) -> Check:
+def _memory(where: Context) -> DoctorCheck:
     on_this_machine = min(where.deployment.ranks, where.deployment.ranks_per_node)
     needed = on_this_machine * where.deployment.memory_budget_bytes
     free = psutil.virtual_memory().available
     detail = f"{bytes_text(free)} free, {bytes_text(needed)} may be used by {on_this_machine} ranks"
     if free < needed:
         detail += ": free some, or lower memory_budget in the deployment's file"
-    return Check("memory", free >= needed, detail)
+    return DoctorCheck("memory", free >= needed, detail)
 
 
 def _rules(where: Context) -> str:

@@ -7,9 +7,9 @@ from rich.table import Table
 
 from overlayccl_core.cli.render import NOTHING, plain_table
 from overlayccl_core.configuration.models import Work
-from overlayccl_core.configuration.prices import Price
+from overlayccl_core.configuration.prices import InstancePrice
 from overlayccl_core.configuration.sizes import MIB, bytes_text
-from overlayccl_core.configuration.topology import Calibration
+from overlayccl_core.configuration.topology import ClusterTimes
 from overlayccl_core.estimates.actual import Compared
 from overlayccl_core.estimates.plan import RuleDemand
 from overlayccl_core.estimates.sizes import Sized
@@ -37,7 +37,7 @@ def _table(
     return table
 
 
-def run_table(asked: Sequence[RuleDemand], price: Price | None, *, narrow: bool) -> Table:
+def run_table(asked: Sequence[RuleDemand], price: InstancePrice | None, *, narrow: bool) -> Table:
     """A row for each rule with ranks, one for all others, and their sum. Minutes are one job after another."""
     together = RuleDemand(
         rule="together",
@@ -56,7 +56,7 @@ def run_table(asked: Sequence[RuleDemand], price: Price | None, *, narrow: bool)
     )
 
 
-def _asked_row(row: RuleDemand, price: Price | None) -> Cells:
+def _asked_row(row: RuleDemand, price: InstancePrice | None) -> Cells:
     return {
         "rule": row.rule,
         "jobs": str(row.jobs),
@@ -71,7 +71,7 @@ def _asked_row(row: RuleDemand, price: Price | None) -> Cells:
     }
 
 
-def run_lines(node: str, published: Calibration | None, known: bool) -> Iterator[str]:
+def run_lines(node: str, published: ClusterTimes | None, known: bool) -> Iterator[str]:
     """Yield the meaning of the figures, and their gaps."""
     yield (
         "measuring: what the configuration gives the launches. start-up: a guess from four CPU ranks on two cores. "
@@ -92,7 +92,7 @@ def run_lines(node: str, published: Calibration | None, known: bool) -> Iterator
         yield "all else: a few seconds for each job, on the machine where Snakemake runs, some beside one another."
 
 
-def price_lines(node: str, price: Price | None, today: date) -> Iterator[str]:
+def price_lines(node: str, price: InstancePrice | None, today: date) -> Iterator[str]:
     """Yield the source of the price, and its age if it is old."""
     if price is None:
         yield f"No money is told: config/prices.yaml has no price of {node or 'this host'}."
@@ -158,7 +158,7 @@ SIZES_LINE = (
 )
 
 
-def compared_table(name: str, rows: Sequence[Compared], cost: Cost, price: Price | None) -> Table:
+def compared_table(name: str, rows: Sequence[Compared], cost: Cost, price: InstancePrice | None) -> Table:
     """A row for each job on ranks, one for all others, and the sum on ranks."""
     expected = [row.expected_s for row in rows]
     whole = None if None in expected else sum(s for s in expected if s is not None)
@@ -180,7 +180,7 @@ COMPARED_LINE = (
 
 
 def _compared_row(
-    job: str, expected_s: float | None, actual_s: float, nodes: int | None, price: Price | None
+    job: str, expected_s: float | None, actual_s: float, nodes: int | None, price: InstancePrice | None
 ) -> Cells:
     """One row; nodes: None for a job without nodes, or if unknown."""
     return {
@@ -192,7 +192,7 @@ def _compared_row(
     }
 
 
-def _spent(node_seconds: Span | None, price: Price | None) -> Cells:
+def _spent(node_seconds: Span | None, price: InstancePrice | None) -> Cells:
     """Minutes of nodes, and their money if known."""
     known = {"node-minutes": NOTHING if node_seconds is None else node_seconds.text(_minutes)}
     money = NOTHING if node_seconds is None or price is None else _usd(node_seconds, price)
@@ -203,7 +203,7 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:,.1f}" if seconds < 6000 else f"{seconds / 60:,.0f}"
 
 
-def _usd(node_seconds: Span, price: Price) -> str:
+def _usd(node_seconds: Span, price: InstancePrice) -> str:
     return (node_seconds * (price.usd_per_hour / 3600)).text(
         lambda usd: f"{usd:,.0f}" if usd >= 10 else f"{usd:.2f}"
     )

@@ -49,7 +49,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class StrategyLine:
     """One line of the comparison: a proven Program with its price and its samples, if any.
 
     Attributes:
@@ -87,7 +87,7 @@ def _equivalence(program: Program) -> Verdict:
     return equivalence.prove(program, reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
 
 
-def beside_known_ways(where: Context, name: str, proof: Proof, theta: Theta | None) -> list[Contender]:
+def beside_known_ways(where: Context, name: str, proof: Proof, theta: Theta | None) -> list[StrategyLine]:
     """Return a proven strategy and the proven known ways, priced if there is a theta; each Program once."""
     problem, can = proof.program.problem, where.capabilities()
     named = [(name, YOURS, proof.program)] + [
@@ -99,7 +99,7 @@ def beside_known_ways(where: Context, name: str, proof: Proof, theta: Theta | No
     for one in named:
         same.setdefault(one[2].digest, []).append(one)
     return [
-        Contender(
+        StrategyLine(
             names=tuple(dict.fromkeys(strategy for strategy, _, _ in group)),
             roles=frozenset(role for _, role, _ in group),
             program=group[0][2],
@@ -111,8 +111,8 @@ def beside_known_ways(where: Context, name: str, proof: Proof, theta: Theta | No
 
 
 def measure(
-    listed: Sequence[Contender], deployment: Deployment, seconds: float, results: Path, progress: Progress
-) -> list[Contender]:
+    listed: Sequence[StrategyLine], deployment: Deployment, seconds: float, results: Path, progress: Progress
+) -> list[StrategyLine]:
     """Return the same with new samples, all taken in one launch.
 
     A user waits for the answer: a disturbed launch is marked, not repeated.
@@ -142,6 +142,6 @@ def measure(
     return [replace(one, timed=samples.get(one.program.digest)) for one in listed]
 
 
-def _key(one: Contender) -> str:
+def _key(one: StrategyLine) -> str:
     """Return a unique key: a file's function may have the name of a known way, but another Program."""
     return f"{one.names[0]}-{one.program.digest[:8]}"

@@ -13,7 +13,7 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from overlayccl_core.cli.one_strategy import YOURS, Contender
+from overlayccl_core.cli.one_strategy import YOURS, StrategyLine
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.gates.bench import is_below
@@ -236,7 +236,7 @@ def _correlation(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
 
 
-def _marks(one: Contender) -> Iterator[str]:
+def _marks(one: StrategyLine) -> Iterator[str]:
     if Role.DEVELOPER in one.roles and Role.DEVELOPER not in one.names:
         yield " (developer)"
     if Role.HAND_BUNDLED in one.roles:
@@ -245,7 +245,7 @@ def _marks(one: Contender) -> Iterator[str]:
         yield " <- yours"
 
 
-def trial_tables(listed: Sequence[Contender], floor: Floor | None) -> Iterator[RenderableType]:
+def trial_tables(listed: Sequence[StrategyLine], floor: Floor | None) -> Iterator[RenderableType]:
     """Yield a strategy beside the known ways: price by term; if timed, its time and its ratio to developer."""
     width = NARROW_NAME if console().width < NARROW else NAME_WIDTH
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]

@@ -10,7 +10,7 @@ from math import inf
 
 from overlayccl_core.cli import strategy
 from overlayccl_core.cli.context import context
-from overlayccl_core.cli.one_strategy import YOURS, Contender, beside_known_ways
+from overlayccl_core.cli.one_strategy import YOURS, StrategyLine, beside_known_ways
 from overlayccl_core.cli.prove import proven
 from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.cli.terms_table import terms_table
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def compared(listed: Sequence[Contender]) -> list[tuple[str, Priced]]:
+def compared(listed: Sequence[StrategyLine]) -> list[tuple[str, Priced]]:
     """Return the strategy, the developer's and the cheapest known way; each Program once, with all its labels."""
     ways = [one for one in listed if one.roles != {YOURS}]
     cheapest = min((one for one in ways if _us(one) < inf), key=_us, default=None)
@@ -59,9 +59,9 @@ def compared(listed: Sequence[Contender]) -> list[tuple[str, Priced]]:
     return [(" = ".join(labels[digest]), _priced(one)) for digest, one in columns.items()]
 
 
-def _us(one: Contender) -> float:
+def _us(one: StrategyLine) -> float:
     return one.price.us if one.price and one.price.us is not None else inf
 
 
-def _priced(one: Contender) -> Priced:
+def _priced(one: StrategyLine) -> Priced:
     return priced_of(one.name, {"program": one.program.digest, **price_columns(one.price)})

@@ -9,7 +9,7 @@ from math import inf
 
 from overlayccl_core.cli import one_strategy, strategy
 from overlayccl_core.cli.context import Context, context
-from overlayccl_core.cli.one_strategy import Contender
+from overlayccl_core.cli.one_strategy import StrategyLine
 from overlayccl_core.cli.prove import print_other_cases, proven
 from overlayccl_core.cli.render import LEGEND, SAME_LEGEND, console, print_line, print_text, say, trial_tables
 from overlayccl_core.cli.strategy import place_text
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def unpriced_text(listed: Sequence[Contender]) -> str | None:
+def unpriced_text(listed: Sequence[StrategyLine]) -> str | None:
     """Explain in one line why some strategies have no price; None if all have one."""
     unpriced = [one for one in listed if one.price and one.price.us is None]
     if not unpriced:

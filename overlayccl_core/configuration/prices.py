@@ -23,7 +23,7 @@ class Dated(Fields):
         return days if days > OLD_DAYS else None
 
 
-class Price(Dated):
+class InstancePrice(Dated):
     """Price of one instance on demand, without tax, storage and traffic."""
 
     instance: str = Field(min_length=1, description="its type, as `node` of a deployment names it")
@@ -53,7 +53,7 @@ class ModelPrice(Dated):
 class Prices(Fields):
     """The table. The first matching price counts: of an instance, or of a model whose prompt limit fits."""
 
-    prices: tuple[Price, ...] = Field(
+    prices: tuple[InstancePrice, ...] = Field(
         default=(), description="each with instance, region, usd_per_hour, date and source"
     )
     models: tuple[ModelPrice, ...] = Field(
@@ -73,6 +73,6 @@ def load(root: Path) -> Prices:
     return read("table of prices", file, Prices) if file.is_file() else Prices()
 
 
-def price_of(node: str, root: Path) -> Price | None:
+def price_of(node: str, root: Path) -> InstancePrice | None:
     """Return the price of a kind of node; None if the table has none. ValueError: file, field and mend."""
     return next((price for price in load(root).prices if price.instance == node), None)

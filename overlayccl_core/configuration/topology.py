@@ -76,7 +76,7 @@ Curve = Annotated[tuple[tuple[Count, Positive], ...], Field(min_length=1), After
 SizeCurve = Annotated[tuple[tuple[Bytes, Positive], ...], Field(min_length=1), AfterValidator(_rising)]
 
 
-class Calibration(Sourced):
+class ClusterTimes(Sourced):
     """Times of a cluster of these nodes."""
 
     back_to_back_us: Curve = Field(description="pairs: so many small all_reduce in one graph, us of them all")
@@ -100,7 +100,7 @@ class Topology(Fields):
     memory: Memory = Field(description="of the devices")
     limits: tuple[Limit, ...] = Field(description="calls that the library is documented to refuse")
     mechanisms: tuple[Mechanism, ...] = Field(description="what the stack does, or does not do")
-    calibration: Calibration = Field(description="times of a cluster of these nodes")
+    calibration: ClusterTimes = Field(description="times of a cluster of these nodes")
 
     @property
     def ranks_per_node(self) -> int:

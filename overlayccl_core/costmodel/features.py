@@ -61,7 +61,7 @@ CACHED_BYTES = 2 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Column:
+class Feature:
     """One feature: its name, its term, and the unit of its coefficient."""
 
     name: str
@@ -70,7 +70,7 @@ class Column:
     increment: Increment = Increment.NONE
 
 
-Features = Mapping[Column, float]
+Features = Mapping[Feature, float]
 
 
 def features(program: Program) -> Features:
@@ -114,7 +114,7 @@ class _Counts:
     """Sums of columns."""
 
     def __init__(self) -> None:
-        self.sums: dict[Column, float] = {}
+        self.sums: dict[Feature, float] = {}
 
     def add(self, name: str, term: Term, increment: Increment = Increment.NONE, times: int = 1) -> None:
         self._add(_column(f"{name}.count", term, "us", increment), times)
@@ -125,13 +125,13 @@ class _Counts:
     def add_runs(self, name: str, term: Term, runs: float) -> None:
         self._add(_column(f"{name}.runs", term, "us/run"), runs)
 
-    def _add(self, column: Column, value: float) -> None:
+    def _add(self, column: Feature, value: float) -> None:
         self.sums[column] = self.sums.get(column, 0.0) + value
 
 
 @lru_cache(maxsize=4096)
-def _column(name: str, term: Term, unit: str, increment: Increment = Increment.NONE) -> Column:
-    return Column(name=name, term=term, unit=unit, increment=increment)
+def _column(name: str, term: Term, unit: str, increment: Increment = Increment.NONE) -> Feature:
+    return Feature(name=name, term=term, unit=unit, increment=increment)
 
 
 def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:

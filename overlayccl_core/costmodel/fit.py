@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from overlayccl_core.costmodel.features import Column, Features, Increment, Term
-from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.costmodel.features import Feature, Features, Increment, Term
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 
 Floats = NDArray[np.float64]
 INTERVAL = (0.025, 0.975)  # of theta
@@ -94,7 +94,7 @@ class _System:
     ) -> None:
         wanted = (Increment.NONE, *increments)
         columns = {c for o in observations for c in o.features if c.increment in wanted}
-        self.columns: list[Column] = sorted(columns)
+        self.columns: list[Feature] = sorted(columns)
         index = {column: j for j, column in enumerate(self.columns)}
         x = np.zeros((len(observations), len(self.columns)))
         for i, o in enumerate(observations):
@@ -180,8 +180,10 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
     told = system.told_apart()
     coefficients = []
     for j, column in enumerate(system.columns):
-        status = Status.UNIDENTIFIED if not told[j] else Status.FITTED if values[j] > 0 else Status.ZERO
-        known = status is not Status.UNIDENTIFIED
+        status = (
+            FitStatus.UNIDENTIFIED if not told[j] else FitStatus.FITTED if values[j] > 0 else FitStatus.ZERO
+        )
+        known = status is not FitStatus.UNIDENTIFIED
         coefficients.append(
             Coefficient(
                 column=column,
@@ -214,7 +216,7 @@ def _error(observations: Sequence[Observation], settings: FitSettings) -> float:
 
 
 def _without(observation: Observation, term: Term) -> Observation:
-    kept: dict[Column, float] = {}
+    kept: dict[Feature, float] = {}
     for column, amount in observation.features.items():
         if column.term is not term:
             kept[column] = kept.get(column, 0.0) + amount

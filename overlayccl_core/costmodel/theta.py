@@ -6,10 +6,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from overlayccl_core.costmodel.features import Column, Features, Increment, Term
+from overlayccl_core.costmodel.features import Feature, Features, Increment, Term
 
 
-class Status(StrEnum):
+class FitStatus(StrEnum):
     """Strength of the probes' evidence for a coefficient."""
 
     FITTED = "fitted"
@@ -21,15 +21,15 @@ class Status(StrEnum):
 class Coefficient:
     """One column's cost in its unit, with the 95% bootstrap interval; no value if it is unidentified."""
 
-    column: Column
+    column: Feature
     value: float | None
     low: float | None
     high: float | None
-    status: Status
+    status: FitStatus
     programs: int  # number of fitted Programs with the column
 
     def __post_init__(self) -> None:
-        if (self.value is None) != (self.status is Status.UNIDENTIFIED):
+        if (self.value is None) != (self.status is FitStatus.UNIDENTIFIED):
             raise ValueError(
                 f"{self.column.name}: only an unidentified coefficient has no value (got {self.value})"
             )
@@ -50,7 +50,7 @@ class Theta:
     fingerprint: str = ""
 
     @cached_property
-    def values(self) -> Mapping[Column, float]:
+    def values(self) -> Mapping[Feature, float]:
         """The coefficients with a value."""
         return {c.column: c.value for c in self.coefficients if c.value is not None}
 
@@ -84,14 +84,14 @@ class Theta:
         coefficients, fingerprint = [], ""
         for row in rows:
             fingerprint = row["fingerprint"]
-            column = Column(
+            column = Feature(
                 name=row["feature"],
                 term=Term(row["term"]),
                 unit=row["unit"],
                 increment=_increment_of(row["feature"]),
             )
             same = {name: row[name] for name in ("value", "low", "high", "programs")}
-            coefficients.append(Coefficient(column=column, status=Status(row["status"]), **same))
+            coefficients.append(Coefficient(column=column, status=FitStatus(row["status"]), **same))
         return cls(tuple(coefficients), residual_low, residual_high, fingerprint)
 
 

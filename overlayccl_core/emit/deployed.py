@@ -14,7 +14,7 @@ from overlayccl_core.emit.deployed_case import CHOSEN, PLAIN, DeployedCase, Stam
 from overlayccl_core.emit.entry_text import WIDTH, entry_text, literal
 from overlayccl_core.emit.port_groups import PortGroup
 from overlayccl_core.emit.runtime_text import names_defined, runtime_text
-from overlayccl_core.emit.sections import Section, printed_sections
+from overlayccl_core.emit.sections import PrintedSection, printed_sections
 from overlayccl_core.emit.torch_dialect import EVENTS, LAYOUT, ModuleStore, generator_text, module_text
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.transpose import cotangent_port
@@ -120,7 +120,7 @@ def _builder(
     name: str, way: str, case: DeployedCase, groups: Sequence[PortGroup], store: ModuleStore
 ) -> tuple[str, str]:
     """Return (the function that makes the generators of one way of a Case, why it does not fall into groups)."""
-    printed: dict[Direction, list[Section]] = {}
+    printed: dict[Direction, list[PrintedSection]] = {}
     why = ""
     for direction, program in case.programs(way).items():
         group_of = {
@@ -150,7 +150,7 @@ def _builder(
     return f"def {name}(permutes, members, new_group, ranks, rank, device):\n{body}", why
 
 
-def _section(section: Section, statements: str) -> str:
+def _section(section: PrintedSection, statements: str) -> str:
     """Return the text of a Section of runtime/events.py."""
     text = f"{section.group}, {statements}, {dict(section.calls)!r}"
     if section.shared:

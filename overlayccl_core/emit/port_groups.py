@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Port, topological
 from overlayccl_core.program.program import Program, Read, Write
-from overlayccl_core.program.segments import Run, walk
+from overlayccl_core.program.segments import RunSegment, walk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def _levels(plain: Program) -> dict[Port, int]:
     ran: dict[Port, int] = {}
     for _, event in walk(plain):
         match event:
-            case Run(segment):
+            case RunSegment(segment):
                 before = [*(levels[p] + 1 for p in segment.needs), *(ran[name] for name in segment.after)]
                 ran[segment.name] = max(before, default=0)
             case Read(port):

@@ -14,7 +14,7 @@ from overlayccl_core.program.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PrintedSection:
     """Statements of a Program that use no value of another section.
 
     Attributes:
@@ -31,7 +31,7 @@ class Section:
 
 def printed_sections(
     program: Program, store: ModuleStore, group_of: Mapping[Port, int]
-) -> tuple[list[Section], str]:
+) -> tuple[list[PrintedSection], str]:
     """Return the Program's statements in sections of one group each, and an empty message.
 
     If a section would have ports of two groups, the Program does not fall into groups: it is one section, and the
@@ -58,13 +58,13 @@ def printed_sections(
 
 def _section(
     group: int | None, steps: list[Step], printer: StepPrinter, shared: Mapping[Port, Port | None]
-) -> Section:
+) -> PrintedSection:
     first = len(printer.lines)
     for step in steps:
         printer.step(step)
     started = [call_name(step.nodes) for step in steps if step.action is Action.START]
     written = [step.port for step in steps if step.action is Action.WRITE and step.port is not None]
-    return Section(
+    return PrintedSection(
         group=group,
         lines=tuple(printer.lines[first:]),
         calls=dict(Counter(started)),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.report.payback import Cost, cost_of
-from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.report.tree import JobTime, Tree
 from overlayccl_core.rule import Budget
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.sidecar import path_of
@@ -51,7 +51,7 @@ def node_of(tree: Tree, root: Path) -> str:
     return load(file).node if file is not None and file.is_file() else ""
 
 
-def _expected_s(tree: Tree, job: Phase) -> float | None:
+def _expected_s(tree: Tree, job: JobTime) -> float | None:
     """Ask the first table of its rule for the settings, unless its budget needs none."""
     rule = job.declared
     if isinstance(rule.budget, Budget):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from overlayccl_core.configuration.topology import Calibration
+from overlayccl_core.configuration.topology import ClusterTimes
 from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Boundary, Issue, Program
@@ -10,7 +10,7 @@ from overlayccl_core.program.program import Boundary, Issue, Program
 TENS_OF_SECONDS = Span(20.0, 90.0)  # our reading of the words for payloads above the last figure
 
 
-def seconds(figures: Calibration, payload: int) -> Span:
+def seconds(figures: ClusterTimes, payload: int) -> Span:
     """Return the time of one graph, by the bytes of its largest collective."""
     known = (Span(took, took) for up_to, took in figures.compile_s if payload <= up_to)
     return next(known, TENS_OF_SECONDS)
@@ -27,12 +27,12 @@ def graphs_of(program: Program) -> list[int]:
     return [max(payloads) for payloads in graphs if payloads]
 
 
-def of_known(programs: Iterable[Program], figures: Calibration) -> Span:
+def of_known(programs: Iterable[Program], figures: ClusterTimes) -> Span:
     """Return the seconds of known Programs, one graph after another; without a collective, one small graph."""
     return total(seconds(figures, payload) for program in programs for payload in graphs_of(program) or [0])
 
 
-def of_unknown(programs: Span, developer: Program, figures: Calibration) -> Span:
+def of_unknown(programs: Span, developer: Program, figures: ClusterTimes) -> Span:
     """Return the seconds of so many Programs of a Case not found yet, estimated from the developer's.
 
     At least: one graph each, with the developer's smallest payload. At most: the developer's graphs, or one graph

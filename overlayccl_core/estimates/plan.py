@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import SearchRound
 from overlayccl_core.configuration.settings import Settings, ShortlistSection
-from overlayccl_core.configuration.topology import Calibration, Limit
+from overlayccl_core.configuration.topology import ClusterTimes, Limit
 from overlayccl_core.estimates import compiling
 from overlayccl_core.estimates.sizes import developers_of
 from overlayccl_core.estimates.span import NOTHING, Span, total
@@ -61,7 +61,7 @@ class Run:
     deployment: Deployment
     settings: Settings
     cases: Mapping[str, Sequence[Case]]
-    figures: Calibration | None
+    figures: ClusterTimes | None
     limits: Sequence[Limit] = ()
     rounds: Sequence[SearchRound] = ()
 

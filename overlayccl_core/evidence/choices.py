@@ -27,7 +27,7 @@ class ProblemChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class TrainingTables:
     """Steps and stamps of training, of all models: the basis for training an arm again."""
 
     steps: pl.DataFrame

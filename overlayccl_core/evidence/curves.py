@@ -16,7 +16,7 @@ from overlayccl_core.configuration.models import of_label
 from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.trained import Ran, arms_by_model, failed_arms, ran_by, trial_of
 from overlayccl_core.evidence.verdict_rows import said_columns
-from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge_losses
+from overlayccl_core.gates.training import ArmEvidence, ArmOnTrial, Losses, judge_losses
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName, is_framework
 from overlayccl_core.program.numerics import NumericsClass
@@ -99,9 +99,9 @@ def _judged(
     stamps: pl.DataFrame,
     ran: Callable[[str], Iterable[Ran]],
 ) -> dict[str, Any]:
-    trial: Trained | Verdict
+    trial: ArmOnTrial | Verdict
     if is_framework(arm) and ArmName.DEVELOPER in arms:
-        trial = Trained(
+        trial = ArmOnTrial(
             arm=arms[arm],
             developer=arms[ArmName.DEVELOPER],
             numerics=NumericsClass.REORDERED,

@@ -9,7 +9,7 @@ import polars as pl
 
 from overlayccl_core.configuration.models import label, of_label
 from overlayccl_core.gates.bench import FAILED
-from overlayccl_core.gates.training import ArmEvidence, Losses, Trained, judge
+from overlayccl_core.gates.training import ArmEvidence, ArmOnTrial, Losses, judge
 from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.arms import ArmName, at_case
 from overlayccl_core.measuring.outcomes import Gate, Outcome
@@ -154,7 +154,7 @@ def trial_of(
     arms: Mapping[str, ArmEvidence],
     stamps: pl.DataFrame,
     ran: Callable[[str], Iterable[Ran]],
-) -> Trained | Verdict:
+) -> ArmOnTrial | Verdict:
     """Return an arm beside the developer's, or the verdict that there is nothing to judge."""
     if arm not in arms or ArmName.DEVELOPER not in arms:
         return _unproven(f"{arm} was not trained in {model}: train it again")
@@ -175,7 +175,7 @@ def trial_of(
         return _unproven(f"no stamp says what {arm} ran in {model}: train it again")
     classes = [one.numerics for one in known] + [NumericsClass.REORDERED] * elsewhere
     reduces = any(x.kind in REDUCING for one in known for x in one.program.collectives)
-    return Trained(
+    return ArmOnTrial(
         arm=arms[arm],
         developer=arms[ArmName.DEVELOPER],
         numerics=max(classes, key=_SEVERITY.index),

@@ -25,7 +25,7 @@ SEED = 0  # of the inputs of checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proven:
+class ProvenJob:
     """A proven Program to be timed.
 
     reference: it defines the right values at its Case and direction; if it fails, nothing is timed.
@@ -60,7 +60,7 @@ class _Place:
             return None
 
 
-def value_check(listed: Iterable[Proven]) -> ValueCheck:
+def value_check(listed: Iterable[ProvenJob]) -> ValueCheck:
     """Return the check of the jobs' values. A failed reference fails the batch."""
     proven = {one.job.key: one for one in listed}
     places: dict[tuple[str, str], _Place] = {}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from overlayccl_core.program.arithmetics import Array, is_max
 from overlayccl_core.program.kinds import DType
-from overlayccl_core.program.meaning import AT_ONCE, Held, evaluate
+from overlayccl_core.program.meaning import AT_ONCE, RankData, evaluate
 from overlayccl_core.program.nodes import Node, Port
 from overlayccl_core.program.problem import Alike, Nonlinear
 from overlayccl_core.program.program import Program
@@ -101,7 +101,7 @@ class _Numbers:
         port = brought.named[0]
         self.things = specs[port].size // brought.parts[port] * program.problem.ranks
 
-    def of(self, parts: Array, names: Array) -> Mapping[Port, Held]:
+    def of(self, parts: Array, names: Array) -> Mapping[Port, RankData]:
         """Return port -> numbers, given uint64[parts] and uint64[things], the latter in rank order."""
         problem = self.program.problem
         inputs = {}

@@ -26,12 +26,12 @@ from overlayccl_core.gates.alike import alike
 from overlayccl_core.gates.draws import compared
 from overlayccl_core.gates.parts import joined_wrongly
 from overlayccl_core.gates.replicas import unlike_replicas
-from overlayccl_core.gates.verdict import Check, Reason, Wrong
+from overlayccl_core.gates.verdict import Checks, ProofCheck, Reason, Wrong
 from overlayccl_core.program.arithmetics import Arithmetic, Array, Double, Real
 from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.facts import value_numbers
 from overlayccl_core.program.kinds import Placement
-from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.meaning import RankData, evaluate
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.numerics import NONLINEAR_TOLERANCE, REORDERED_TOLERANCE, NumericsClass, loses
 from overlayccl_core.program.problem import Draw, PortSpec, Problem, port_text
@@ -53,7 +53,7 @@ class Tried:
     peak_bytes: int = 0
 
 
-def try_values(program: Program, reference: Program, checks: frozenset[Check], lossy_bound: float) -> Tried:
+def try_values(program: Program, reference: Program, checks: Checks, lossy_bound: float) -> Tried:
     """Compare a nonlinear Program with the reference on all draws of the reference's Problem.
 
     Raises:
@@ -65,13 +65,17 @@ def try_values(program: Program, reference: Program, checks: frozenset[Check], l
     random = np.random.default_rng(int(program.digest, 16))
     treated = alike(program, brought, random) if brought.named else None
     backward = _backward_of(reference.problem)
-    for draw in brought.draws(random, Check.HOSTILE in checks, treated):
+    for draw in brought.draws(random, ProofCheck.HOSTILE in checks, treated):
         inputs = {**draw.inputs, **_cotangents(program, backward, draw.inputs, random)}
         trial = _Trial(program=program, reference=reference, backward=backward, draw=draw, inputs=inputs)
         trial.run(tried, checks, lossy_bound)
-    if Check.HOSTILE in checks and brought.named and (joined := joined_wrongly(program, brought, random)):
+    if (
+        ProofCheck.HOSTILE in checks
+        and brought.named
+        and (joined := joined_wrongly(program, brought, random))
+    ):
         raise Wrong(Reason.PARTS_JOINED, joined)
-    if Check.REPLICAS in checks and not _provably_alike(program):
+    if ProofCheck.REPLICAS in checks and not _provably_alike(program):
         pair = AtomPair.of(program.problem, program.outputs, reference.outputs)
         if unlike := unlike_replicas(pair, program):
             raise Wrong(Reason.RANKS_DIFFER, unlike)
@@ -119,7 +123,7 @@ class _Trial:
     backward: Program | None
     draw: Draw
     inputs: Inputs
-    right: tuple[dict[Port, Array], dict[Port, Held]] = field(default_factory=lambda: ({}, {}))
+    right: tuple[dict[Port, Array], dict[Port, RankData]] = field(default_factory=lambda: ({}, {}))
     saved: dict[Port, Array] = field(default_factory=dict)
     peak_bytes: int = 0
 
@@ -129,25 +133,25 @@ class _Trial:
         back = {} if self.backward is None else self.backward.problem.outputs
         return {**back, **self.program.problem.outputs}
 
-    def run(self, tried: Tried, checks: frozenset[Check], lossy_bound: float) -> None:
+    def run(self, tried: Tried, checks: Checks, lossy_bound: float) -> None:
         """Compare in float64, then in the Program's own dtypes."""
         doubled = {p: x.astype(np.float64) if x.dtype.kind != "i" else x for p, x in self.inputs.items()}
         with np.errstate(all="ignore"):  # an overflow shows up as a non-finite element
             want = self._evaluate(self.reference, doubled, Double())
-            if Check.VALUES in checks:
+            if ProofCheck.VALUES in checks:
                 got = self._evaluate(self.program, doubled, Double())
                 self._compare(got, want, NONLINEAR_TOLERANCE, Reason.WRONG_VALUE, "in float64")
                 brought = self.reference.problem.nonlinear
                 if brought and brought.wrong_saved and (wrong := brought.wrong_saved(doubled, self.saved)):
                     raise Wrong(Reason.WRONG_VALUE, wrong)
-            if Check.NUMERICS in checks:
+            if ProofCheck.NUMERICS in checks:
                 got = self._evaluate(self.program, self.inputs, Real())
                 bound = lossy_bound if loses(self.program.outputs.values()) else REORDERED_TOLERANCE
                 error = self._compare(got, want, bound, Reason.INACCURATE, "in its own dtypes")
                 tried.error = max(tried.error, error)
         tried.peak_bytes = max(tried.peak_bytes, self.peak_bytes)
 
-    def _evaluate(self, program: Program, inputs: Inputs, arithmetic: Arithmetic) -> dict[Port, Held]:
+    def _evaluate(self, program: Program, inputs: Inputs, arithmetic: Arithmetic) -> dict[Port, RankData]:
         """Evaluate the outputs, with gradients in place of saved ones."""
         ranks = program.problem.ranks
         held, peak = evaluate(program.outputs, inputs, arithmetic, ranks)
@@ -165,7 +169,7 @@ class _Trial:
         return held
 
     def _compare(
-        self, got: Mapping[Port, Held], want: Mapping[Port, Held], bound: float, reason: Reason, how: str
+        self, got: dict[Port, RankData], want: dict[Port, RankData], bound: float, reason: Reason, how: str
     ) -> float:
         """Return the largest error of an element; raise Wrong if one exceeds the bound."""
         largest = 0.0

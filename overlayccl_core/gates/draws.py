@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.gates.verdict import Check
+from overlayccl_core.gates.verdict import Checks, ProofCheck
 from overlayccl_core.program.arithmetics import Array
 from overlayccl_core.program.atoms import AtomPair
-from overlayccl_core.program.meaning import Held, classes, guard
+from overlayccl_core.program.meaning import RankData, classes, guard
 from overlayccl_core.program.nodes import Port
 
 ALL = -1  # a count of elements: all are valid
@@ -16,7 +16,7 @@ Counts = Sequence[int] | NDArray[np.int64]
 
 
 def drawn_inputs(
-    pair: AtomPair, ranks: int, draw: Callable[[tuple[int, int]], Array], checks: frozenset[Check]
+    pair: AtomPair, ranks: int, draw: Callable[[tuple[int, int]], Array], checks: Checks
 ) -> dict[Port, Array]:
     """Draw port -> [K, size], own values for every rank and port; K = 1 if all ranks hold the same, else N."""
     nodes = pair.inputs
@@ -26,11 +26,11 @@ def drawn_inputs(
     for port, x in sorted(nodes.items(), key=lambda item: repr(item[0])):
         shape = (1 if x.attr.equal else ranks, x.size)
         data = draw(shape)
-        if Check.INDEPENDENT_PORTS not in checks:
+        if ProofCheck.INDEPENDENT_PORTS not in checks:
             data = shared.setdefault(shape, data)
-        if Check.INDEPENDENT_RANKS not in checks:
+        if ProofCheck.INDEPENDENT_RANKS not in checks:
             data = np.repeat(data[:1], len(data), 0)
-        if Check.INVALID_INPUTS not in checks:
+        if ProofCheck.INVALID_INPUTS not in checks:
             data = with_invalid(data, pair.valid_inputs.get(port), 0)
         inputs[port] = data
     return inputs
@@ -58,7 +58,7 @@ def compared(valid: Counts | None, *rows: NDArray[np.int64], ranks: int) -> list
 
 
 def compared_values(
-    valid: Mapping[Port, Counts], got: Mapping[Port, Held], want: Mapping[Port, Held], ranks: int
+    valid: Mapping[Port, Counts], got: Mapping[Port, RankData], want: Mapping[Port, RankData], ranks: int
 ) -> Iterator[tuple[Port, int, Array, Array]]:
     """Yield (port, rank, its valid elements in got, and in want) for every rank to compare."""
     for port, a in got.items():

@@ -28,12 +28,12 @@ from overlayccl_core.gates.draws import compared_values, drawn_inputs
 from overlayccl_core.gates.legality import nonlinear_operation
 from overlayccl_core.gates.replicas import unlike_replicas
 from overlayccl_core.gates.rounding import NO_ROUNDING, Rounding, measure
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict, Wrong
+from overlayccl_core.gates.verdict import ALL_CHECKS, Checks, ProofCheck, Reason, Verdict, Wrong
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.arithmetics import PRIME, Gain, Modular
 from overlayccl_core.program.atoms import AtomPair, block_cuts, interval_cuts
 from overlayccl_core.program.kinds import DType, Kind
-from overlayccl_core.program.meaning import Held, TooLarge, evaluate
+from overlayccl_core.program.meaning import RankData, TooLarge, evaluate
 from overlayccl_core.program.nodes import Outputs, Port, topological
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, loses
 from overlayccl_core.program.problem import Problem, port_text
@@ -53,7 +53,7 @@ class _Proof:
 
     program: Program
     reference: Program
-    checks: frozenset[Check]
+    checks: Checks
     lossy_bound: float
     atoms: int = 0
     components: int = 0
@@ -80,7 +80,7 @@ class _Proof:
 def prove(
     program: Program,
     reference: Program,
-    checks: frozenset[Check] = ALL_CHECKS,
+    checks: Checks = ALL_CHECKS,
     *,
     lossy_bound: float = LOSSY_TOLERANCE,
 ) -> Verdict:
@@ -120,7 +120,7 @@ def _check_question(proof: _Proof) -> None:
             f"the Program is of {ours.name} at {ours.case.id}, the reference of {theirs.name} at"
             f" {theirs.case.id}: a proof is of one Case, trace both there",
         )
-    if Check.LINEAR in proof.checks and (wrong := nonlinear_operation(proof.program)):
+    if ProofCheck.LINEAR in proof.checks and (wrong := nonlinear_operation(proof.program)):
         raise Wrong(Reason.NOT_LINEAR, wrong)
     if not ours.linear and theirs.nonlinear is None:
         raise Wrong(
@@ -171,7 +171,9 @@ def own_error(program: Program, reference: Program) -> float:
     if not program.problem.linear:
         if not loses(program.outputs.values()):
             return error
-        return try_values(program, reference, frozenset({Check.HOSTILE, Check.NUMERICS}), math.inf).error
+        return try_values(
+            program, reference, frozenset({ProofCheck.HOSTILE, ProofCheck.NUMERICS}), math.inf
+        ).error
     for pair in components(program, reference):
         cut_to_atoms(pair, program.problem.ranks)
         error = max(error, measure(pair, program, ALL_CHECKS).error)
@@ -182,7 +184,7 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
     problem = proof.program.problem
     _check_denominators_are_units(pair)
     random = np.random.default_rng(int(proof.program.digest, 16))
-    for _ in range(TRIALS if Check.VALUES in proof.checks else 0):
+    for _ in range(TRIALS if ProofCheck.VALUES in proof.checks else 0):
         inputs = drawn_inputs(
             pair, problem.ranks, lambda shape: random.integers(0, PRIME, shape), proof.checks
         )
@@ -192,17 +194,17 @@ def _compare(proof: _Proof, pair: AtomPair) -> None:
         if difference := _first_difference(problem, pair, got, want):
             raise Wrong(Reason.WRONG_VALUE, explain(proof.program, proof.reference, *difference))
     _check_gain(proof, pair)
-    if Check.NUMERICS in proof.checks:
+    if ProofCheck.NUMERICS in proof.checks:
         measured = measure(pair, proof.program, proof.checks)
         proof.rounding = max(proof.rounding, measured, key=lambda n: n.rank)
         if message := measured.excess(proof.lossy_bound):
             raise Wrong(Reason.INACCURATE, message)
-    if Check.REPLICAS in proof.checks and (message := unlike_replicas(pair, proof.program)):
+    if ProofCheck.REPLICAS in proof.checks and (message := unlike_replicas(pair, proof.program)):
         raise Wrong(Reason.RANKS_DIFFER, message)
 
 
 def _first_difference(
-    problem: Problem, pair: AtomPair, got: dict[Port, Held], want: dict[Port, Held]
+    problem: Problem, pair: AtomPair, got: dict[Port, RankData], want: dict[Port, RankData]
 ) -> tuple[Port, int, int] | None:
     """Return (port, rank, element) of the first difference, or None."""
     for port, rank, a, b in compared_values(pair.valid_outputs, got, want, problem.ranks):
@@ -220,21 +222,21 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
         want, _ = evaluate(pair.wanted, ones, Gain(), problem.ranks)
     largest = 0.0
     for port, rank, x, y in compared_values(pair.valid_outputs, got, want, problem.ranks):
-        if Check.GAIN in proof.checks and np.isnan(x).any():
+        if ProofCheck.GAIN in proof.checks and np.isnan(x).any():
             element = pair.element(port, int(np.isnan(x).argmax()))
             raise Wrong(
                 Reason.GAIN,
                 f"{port_text(port)} on rank {rank}, element {element}: 0 times a value is added, which is no"
                 " zero where that value is infinite or NaN: leave it out, or take zeros(shape)",
             )
-        if Check.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
+        if ProofCheck.GAIN in proof.checks and not np.allclose(x, y, rtol=GAIN_TOLERANCE, atol=0):
             raise Wrong(
                 Reason.GAIN,
                 f"{port_text(port)} on rank {rank}: coefficients add up to {x.max():g} instead of"
                 f" {y.max():g}: leave out terms that cancel",
             )
         largest = max(largest, float(x.max() + y.max()))
-    for dtype, (smallest, biggest) in gain.extremes.items() if Check.RANGE in proof.checks else ():
+    for dtype, (smallest, biggest) in gain.extremes.items() if ProofCheck.RANGE in proof.checks else ():
         low, high = allowed_range(dtype, problem.ranks)
         if not (smallest >= low and biggest <= high):
             raise Wrong(
@@ -244,7 +246,7 @@ def _check_gain(proof: _Proof, pair: AtomPair) -> None:
             )
     common = math.lcm(denominator(pair.outputs), denominator(pair.wanted))
     provable = math.isfinite(largest) and Fraction(largest) * common < PRIME
-    if Check.DENOMINATOR in proof.checks and not provable:
+    if ProofCheck.DENOMINATOR in proof.checks and not provable:
         raise Wrong(
             Reason.DENOMINATOR,
             f"coefficients of up to {largest:g} in steps of 1/{common:.6g} are too fine for the proof"

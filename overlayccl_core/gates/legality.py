@@ -3,7 +3,7 @@
 from functools import partial
 
 from overlayccl_core.deployments.capabilities import Capabilities, Capability, shape_text
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Checks, ProofCheck, Reason, Verdict
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program import arithmetics
 from overlayccl_core.program.memory import peak_bytes
@@ -15,7 +15,7 @@ def check(
     program: Program,
     capabilities: Capabilities | None = None,
     memory_budget_bytes: int | None = None,
-    checks: frozenset[Check] = ALL_CHECKS,
+    checks: Checks = ALL_CHECKS,
 ) -> Verdict:
     """Check order, linearity, library calls and memory.
 
@@ -26,14 +26,18 @@ def check(
     Returns:
         Pass, or the first broken rule. Evidence: collectives (calls of the library), peak_bytes.
     """
-    if Check.ORDER in checks:
+    if ProofCheck.ORDER in checks:
         try:
             walk(program)
         except IllegalOrder as error:
             return _fails(Reason.ORDER, str(error))
-    if Check.LINEAR in checks and (wrong := nonlinear_operation(program)):
+    if ProofCheck.LINEAR in checks and (wrong := nonlinear_operation(program)):
         return _fails(Reason.NOT_LINEAR, wrong)
-    if Check.CAPABILITIES in checks and capabilities and (refused := capabilities.first_refused(program)):
+    if (
+        ProofCheck.CAPABILITIES in checks
+        and capabilities
+        and (refused := capabilities.first_refused(program))
+    ):
         return _fails(Reason.UNSUPPORTED, _unsupported(refused))
     return _within_memory(program, memory_budget_bytes, checks)
 
@@ -55,12 +59,12 @@ def _unsupported(refused: Capability) -> str:
     )
 
 
-def _within_memory(program: Program, budget: int | None, checks: frozenset[Check]) -> Verdict:
+def _within_memory(program: Program, budget: int | None, checks: Checks) -> Verdict:
     try:
         peak = peak_bytes(program)
     except IllegalOrder:  # only if ORDER is not checked: it cannot run
         peak = 0
-    if Check.MEMORY in checks and budget is not None and peak > budget:
+    if ProofCheck.MEMORY in checks and budget is not None and peak > budget:
         return _fails(
             Reason.MEMORY,
             f"needs {peak} bytes a rank at its peak, the budget is {budget}: gather or merge less at once",

@@ -14,7 +14,7 @@ from overlayccl_core.gates.draws import Counts, compared, with_invalid
 from overlayccl_core.gates.small_values import Small
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES
 from overlayccl_core.program.kinds import DType, Placement
-from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.meaning import RankData, evaluate
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import PortSpec, Problem, port_text
 
@@ -23,7 +23,7 @@ OF_AN_ELEMENT = 10
 
 Values = Mapping[Port, NDArray[Any]]
 Bits = Mapping[Port, Sequence[int] | NDArray[Any]]
-Meaning = Sequence[Mapping[Port, Held]]  # of every group of the Case
+Meaning = Sequence[Mapping[Port, RankData]]  # of every group of the Case
 
 
 def inputs_of(problem: Problem, seed: int) -> dict[Port, NDArray[Any]]:
@@ -168,7 +168,7 @@ def _one_if_alike(small: Small, port: Port, x: NDArray[Any]) -> NDArray[Any]:
     return typed.astype(small.arithmetic.dtype(spec.dtype))
 
 
-def _wrong_port(small: Small, port: Port, want: Held, got: NDArray[Any], allowed: float) -> str:
+def _wrong_port(small: Small, port: Port, want: RankData, got: NDArray[Any], allowed: float) -> str:
     ranks = small.problem.ranks
     for rank, part in compared(small.valid_outputs.get(port), np.arange(ranks), ranks=ranks):
         if _near(want.on(rank)[part], got[rank][part], allowed):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from overlayccl_core.program.arithmetics import PRIME, Array, Modular, is_max
 from overlayccl_core.program.facts import value_numbers
 from overlayccl_core.program.kinds import DType, Kind
-from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.meaning import RankData, evaluate
 from overlayccl_core.program.nodes import Node, Outputs, Port, Replacement, make_input, topological
 from overlayccl_core.program.problem import Nonlinear, Problem, port_text
 from overlayccl_core.program.program import Program
@@ -94,7 +94,7 @@ class _Residues(Modular):
         return made.reshape(len(made), -1) % PRIME
 
 
-def _owners(program: Program, brought: Nonlinear) -> Mapping[Port, Held]:
+def _owners(program: Program, brought: Nonlinear) -> Mapping[Port, RankData]:
     """Return the part behind each element of each output."""
     inputs = {}
     for port, spec in program.problem.inputs.items():

@@ -12,7 +12,7 @@ from overlayccl_core.gates.verdict import ALL_CHECKS
 from overlayccl_core.program.arithmetics import PRIME, Array, Bits
 from overlayccl_core.program.atoms import AtomPair
 from overlayccl_core.program.kinds import Placement
-from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.meaning import RankData, evaluate
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.program.program import Program
 
@@ -42,7 +42,7 @@ def unlike_replicas(pair: AtomPair, program: Program) -> str:
     return ""
 
 
-def differing(valid: Counts | None, value: Held) -> tuple[int, list[int], int] | None:
+def differing(valid: Counts | None, value: RankData) -> tuple[int, list[int], int] | None:
     """Return (a rank, the ranks with other values, an atom of the difference), or None."""
     counts = np.full(len(value.row), value.data.shape[1]) if valid is None else np.asarray(valid)
     first = int(counts.argmax())  # valid here wherever valid on any rank

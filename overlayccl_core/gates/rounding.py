@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from overlayccl_core.gates.draws import compared_values, drawn_inputs, with_invalid
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check
+from overlayccl_core.gates.verdict import ALL_CHECKS, Checks, ProofCheck
 from overlayccl_core.program.arithmetics import MIXED, NUMPY_DTYPES, PRIME, Array, Double, Origins, Real
 from overlayccl_core.program.atoms import AtomPair
-from overlayccl_core.program.meaning import Held, evaluate
+from overlayccl_core.program.meaning import RankData, evaluate
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.numerics import REORDERED_TOLERANCE, NumericsClass, loses
 from overlayccl_core.program.problem import Problem
@@ -57,7 +57,7 @@ class Rounding:
 NO_ROUNDING = Rounding(kind=NumericsClass.EXACT, error=0.0, same_operations=True)
 
 
-def measure(pair: AtomPair, program: Program, checks: frozenset[Check]) -> Rounding:
+def measure(pair: AtomPair, program: Program, checks: Checks) -> Rounding:
     """Return the class of one component, and its errors on zero-mean and one-sign data, NaN where not valid."""
     problem = program.problem
     pair = _with_samples(pair, problem)
@@ -105,7 +105,7 @@ def _origins(pair: AtomPair, problem: Problem, random: np.random.Generator) -> t
 
 
 def _real_inputs(
-    pair: AtomPair, problem: Problem, random: np.random.Generator, checks: frozenset[Check], *, one_sign: bool
+    pair: AtomPair, problem: Problem, random: np.random.Generator, checks: Checks, *, one_sign: bool
 ) -> dict[Port, Array]:
     def draw(shape: tuple[int, int]) -> Array:
         data = random.standard_normal(shape)
@@ -113,12 +113,12 @@ def _real_inputs(
 
     inputs = drawn_inputs(pair, problem.ranks, draw, checks)
     nodes, valid = pair.inputs, pair.valid_inputs
-    if Check.INVALID_INPUTS in checks:
+    if ProofCheck.INVALID_INPUTS in checks:
         inputs = {port: with_invalid(data, valid.get(port), np.nan) for port, data in inputs.items()}
     return {port: data.astype(NUMPY_DTYPES[nodes[port].dtype]) for port, data in inputs.items()}
 
 
-def _error(problem: Problem, pair: AtomPair, got: dict[Port, Held], truth: dict[Port, Held]) -> float:
+def _error(problem: Problem, pair: AtomPair, got: dict[Port, RankData], truth: dict[Port, RankData]) -> float:
     """Return the largest rms error over rms of an output on a rank; infinite if not finite."""
     worst = 0.0
     for _, _, mine, theirs in compared_values(pair.valid_outputs, got, truth, problem.ranks):

@@ -54,7 +54,7 @@ class ArmEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class ArmOnTrial:
     """An arm on trial, and the developer's arm.
 
     Attributes:
@@ -67,7 +67,7 @@ class Trained:
     explained: str = ""
 
 
-def judge(trained: Trained) -> tuple[Verdict, ...]:
+def judge(trained: ArmOnTrial) -> tuple[Verdict, ...]:
     """Return the Verdicts on matrix products, gradients and losses.
 
     The arm passes if none of them fails or is unproven (`passes`).
@@ -89,7 +89,7 @@ def band(developer: Mapping[int, Losses]) -> float | None:
     return float(high - low)
 
 
-def _matmuls(trained: Trained) -> Verdict:
+def _matmuls(trained: ArmOnTrial) -> Verdict:
     mine, theirs = trained.arm.matmuls, trained.developer.matmuls
     if not mine or not theirs:
         return _unproven("nobody counted its matrix products: train it again")
@@ -101,7 +101,7 @@ def _matmuls(trained: Trained) -> Verdict:
     return _passes("the same matrix products as the developer's step", matmuls=max(n for n, _ in mine))
 
 
-def _gradients(trained: Trained) -> Verdict:
+def _gradients(trained: ArmOnTrial) -> Verdict:
     error = trained.arm.gradient_rel_error
     if error is None:
         return _unproven("its gradients were not compared with the unsharded model's: train it again")
@@ -129,7 +129,7 @@ def wrong_gradients(error: float, numerics: NumericsClass) -> str:
     return f"a gradient is {error:.2g} (relative) away from the unsharded model's, {bound:.0e} is allowed"
 
 
-def judge_losses(trained: Trained) -> Verdict:
+def judge_losses(trained: ArmOnTrial) -> Verdict:
     """Compare losses with the developer's, rank by rank: early ones relative, final ones inside the band."""
     long = _paired(trained.arm.losses, trained.developer.losses)
     pairs = long or _paired(trained.arm.timed_losses, trained.developer.timed_losses)
@@ -159,7 +159,7 @@ def judge_losses(trained: Trained) -> Verdict:
     return _within(final, allowed, message, {**figures, "band": width, "final_difference": final})
 
 
-def _without_band(trained: Trained, figures: dict[str, EvidenceValue], *, long: bool) -> Verdict:
+def _without_band(trained: ArmOnTrial, figures: dict[str, EvidenceValue], *, long: bool) -> Verdict:
     """Judge the early part alone; a lossy arm stays unproven."""
     why = "with one seed there is no band" if long else "long runs were not compared here"
     if trained.numerics is NumericsClass.LOSSY:

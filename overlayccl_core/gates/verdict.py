@@ -42,7 +42,7 @@ class Reason(StrEnum):
     SAME_PROGRAM = "same_program"  # as a plainer arm
 
 
-class Check(StrEnum):
+class ProofCheck(StrEnum):
     """Checks of legality and equivalence. All of them run; tests leave some out, to show what each one stops."""
 
     ORDER = "order"
@@ -61,7 +61,8 @@ class Check(StrEnum):
     REPLICAS = "replicas"  # replicated outputs have the same bits on all ranks
 
 
-ALL_CHECKS = frozenset(Check)
+Checks = frozenset[ProofCheck]
+ALL_CHECKS: Checks = frozenset(ProofCheck)
 
 
 class Wrong(Exception):

@@ -23,7 +23,7 @@ from overlayccl_core import disk
 from overlayccl_core.launching import foreign_cpu, processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.local_ranks import LocalRanks
-from overlayccl_core.launching.status import NO_JOB, Phase, Status
+from overlayccl_core.launching.status import NO_JOB, Phase, StatusFile
 
 POLL_S = 0.1
 REPORT_PATIENCE_S = 3.0
@@ -109,7 +109,7 @@ def run(
             KeyboardInterrupt included, all processes of the part have ended.
     """
     part = part or LocalRanks.whole(plan.folder, plan.ranks)
-    status = Status.create(part.status, part.count, part.clock_offset_ns)
+    status = StatusFile.create(part.status, part.count, part.clock_offset_ns)
     watcher = _Watcher(plan, part, starter, status)
     try:
         begun(watcher.process)
@@ -126,13 +126,13 @@ def run(
 class _Watcher:
     """Looks at the ranks between polls and names their failure."""
 
-    def __init__(self, plan: Launch, part: LocalRanks, starter: Starter, status: Status) -> None:
+    def __init__(self, plan: Launch, part: LocalRanks, starter: Starter, status: StatusFile) -> None:
         self.plan = plan
         self.part = part
         self.status = status
         self.process = starter(plan, part)
         self.foreign_cpu_share = 0.0
-        self._steps = status.snapshot()[:, Status.STEPS]
+        self._steps = status.snapshot()[:, StatusFile.STEPS]
         self._moved_at = self._started_at = time.monotonic()
         self._own: set[int] = set()
         self._timing_from: foreign_cpu.CpuTimes | None = None
@@ -142,12 +142,12 @@ class _Watcher:
         rows = self.status.snapshot()
         self._check_alive(rows)
         now = time.monotonic()
-        if (rows[:, Status.STEPS] != self._steps).any():
-            self._steps, self._moved_at = rows[:, Status.STEPS], now
+        if (rows[:, StatusFile.STEPS] != self._steps).any():
+            self._steps, self._moved_at = rows[:, StatusFile.STEPS], now
         self._read_cpu(rows)
-        if (rows[:, Status.PHASE] <= Phase.JOINING).any():
+        if (rows[:, StatusFile.PHASE] <= Phase.JOINING).any():
             if now - self._started_at > self.plan.start_timeout_s:
-                late = np.flatnonzero(rows[:, Status.PHASE] <= Phase.JOINING)
+                late = np.flatnonzero(rows[:, StatusFile.PHASE] <= Phase.JOINING)
                 what = f"did not join within {self.plan.start_timeout_s:.0f} s"
                 raise self._error(rows, late, what, Failure.NOT_JOINED)
         elif not self.all_done() and now - self._moved_at > self.plan.step_timeout_s:
@@ -156,7 +156,7 @@ class _Watcher:
 
     def all_done(self) -> bool:
         """Return whether all ranks are done; how they then leave the process group does not matter."""
-        return bool((self.status.snapshot()[:, Status.PHASE] == Phase.DONE).all())
+        return bool((self.status.snapshot()[:, StatusFile.PHASE] == Phase.DONE).all())
 
     def check_end(self) -> None:
         """Raise LaunchError unless all ranks are done."""
@@ -171,19 +171,19 @@ class _Watcher:
         self.process.wait()
 
     def _pids_of_ranks(self) -> set[int]:
-        return {int(pid) for pid in self.status.snapshot()[:, Status.PID] if pid > 0}
+        return {int(pid) for pid in self.status.snapshot()[:, StatusFile.PID] if pid > 0}
 
     def _check_alive(self, rows: NDArray[np.int64]) -> None:
-        if (rows[:, Status.PHASE] == Phase.FAILED).any() or self._dead(rows):
+        if (rows[:, StatusFile.PHASE] == Phase.FAILED).any() or self._dead(rows):
             raise self._blame(rows)
 
     def _dead(self, rows: NDArray[np.int64]) -> list[int]:
         dead = []
-        for rank, (pid, phase) in enumerate(rows[:, [Status.PID, Status.PHASE]].tolist()):
+        for rank, (pid, phase) in enumerate(rows[:, [StatusFile.PID, StatusFile.PHASE]].tolist()):
             state = processes.state(pid) if pid else None
             if pid and phase not in (Phase.DONE, Phase.FAILED) and not (state and state.alive):
                 dead.append(rank)
-        still = self.status.snapshot()[dead, Status.PHASE]  # it may have reported since its row was read
+        still = self.status.snapshot()[dead, StatusFile.PHASE]  # it may have reported since its row was read
         return [r for r, phase in zip(dead, still, strict=True) if phase not in (Phase.DONE, Phase.FAILED)]
 
     def _blame(self, rows: NDArray[np.int64]) -> LaunchError:
@@ -197,9 +197,9 @@ class _Watcher:
         while self.process.poll() is None and time.monotonic() < end:
             time.sleep(POLL_S)
         now = self.status.snapshot()
-        failed = np.flatnonzero(now[:, Status.PHASE] == Phase.FAILED)
+        failed = np.flatnonzero(now[:, StatusFile.PHASE] == Phase.FAILED)
         told = self.process.exit_codes()
-        codes = [told.get(pid) for pid in rows[:, Status.PID].tolist()]
+        codes = [told.get(pid) for pid in rows[:, StatusFile.PID].tolist()]
         gave = self.process.poll() or 0
         if gave < 0 or (gave > 0 and not len(failed) and not any(codes)):
             return self._launcher_ended(rows)
@@ -209,15 +209,15 @@ class _Watcher:
             rank, code = died[0]
             return self._error(rows, np.array([rank]), f"died ({_how(code or 0)})", Failure.CRASHED)
         if len(failed):
-            if number := int(now[failed, Status.REFUSED].max()):  # others may break off before its report
+            if number := int(now[failed, StatusFile.REFUSED].max()):  # others may break off before its report
                 return self._refused(now, number)
-            first = failed[np.argmin(now[failed, Status.FAILED_NS])]
+            first = failed[np.argmin(now[failed, StatusFile.FAILED_NS])]
             return self._error(now, np.array([first]), f"raised {self._raised(int(first))}", Failure.RAISED)
         return self._error(rows, np.array(dead[:1] or [0]), "died", Failure.CRASHED)
 
     def _launcher_ended(self, rows: NDArray[np.int64]) -> LaunchError:
         """Blame no rank and no job: the ranks ended with the process above them."""
-        phase = Phase(int(rows[:, Status.PHASE].min()))
+        phase = Phase(int(rows[:, StatusFile.PHASE].min()))
         return LaunchError(
             f"what started the {self.part.count} ranks ended ({_how(self.process.poll() or 0)}) while "
             f"{phase.words}{self._last_words(phase)}",
@@ -226,26 +226,26 @@ class _Watcher:
 
     def _refused(self, rows: NDArray[np.int64], number: int) -> LaunchError:
         """Blame no job for a file refused by the machine."""
-        rank = int(np.flatnonzero(rows[:, Status.REFUSED] == number)[0])
+        rank = int(np.flatnonzero(rows[:, StatusFile.REFUSED] == number)[0])
         return LaunchError(
             f"rank {rank + self.part.first} of {self.plan.ranks} could not write a file: "
             f"{disk.said(number, self.plan.folder, Path(tempfile.gettempdir()))}",
             kind=Failure.DISK,
             ranks=(rank + self.part.first,),
-            at_ns=int(rows[rank, Status.FAILED_NS]),
+            at_ns=int(rows[rank, StatusFile.FAILED_NS]),
         )
 
     def _behind(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the ranks that hold up the others: stopped ones, else those with the fewest steps."""
-        letters = [s.letter if (s := processes.state(int(pid))) else "X" for pid in rows[:, Status.PID]]
+        letters = [s.letter if (s := processes.state(int(pid))) else "X" for pid in rows[:, StatusFile.PID]]
         stopped = np.array([letter in "Tt" for letter in letters])
         return np.flatnonzero(
-            stopped if stopped.any() else rows[:, Status.STEPS] == rows[:, Status.STEPS].min()
+            stopped if stopped.any() else rows[:, StatusFile.STEPS] == rows[:, StatusFile.STEPS].min()
         )
 
     def _read_cpu(self, rows: NDArray[np.int64]) -> None:
         """Update the CPU share. Own processes are those alive when ranks begin to time."""
-        if not (rows[:, Status.PHASE] == Phase.TIMING).all():
+        if not (rows[:, StatusFile.PHASE] == Phase.TIMING).all():
             return
         if self._timing_from is None:
             self._own = {*processes.tree(self.process.pid), *self._pids_of_ranks(), os.getpid()}
@@ -258,9 +258,9 @@ class _Watcher:
         self, rows: NDArray[np.int64], ranks: NDArray[np.int64], what: str, kind: Failure
     ) -> LaunchError:
         first = int(ranks[0])
-        phase = Phase(int(rows[first, Status.PHASE]))
+        phase = Phase(int(rows[first, StatusFile.PHASE]))
         those = tuple(int(rank) + self.part.first for rank in ranks)
-        index = int(rows[first, Status.JOB])
+        index = int(rows[first, StatusFile.JOB])
         job = None if index == NO_JOB else self.plan.names[index]
         on = f" at {job}" if job is not None else ""
         when = f" while {phase.words}" if phase is not Phase.FAILED else ""
@@ -269,7 +269,7 @@ class _Watcher:
             kind=kind,
             ranks=those,
             job=job,
-            at_ns=int(rows[first, Status.FAILED_NS]) or time.monotonic_ns() + self.status.clock_offset_ns,
+            at_ns=int(rows[first, StatusFile.FAILED_NS]) or time.monotonic_ns() + self.status.clock_offset_ns,
         )
 
     def _raised(self, rank: int) -> str:

@@ -20,7 +20,7 @@ FOLDER = "launching/launchers"
 AGENT = "overlayccl_core.launching.node_agent"
 
 
-class Check(NamedTuple):
+class DoctorCheck(NamedTuple):
     """One line of `overlayccl doctor`: what was looked at, and what was found, with the mend if it is not ok."""
 
     name: str
@@ -53,7 +53,7 @@ class Launcher(Protocol):
         Empty: this host is enough, all of it. Partition, account and time limits come from the profile.
         """
 
-    def doctor(self, deployment: Deployment, profile: Profile | None) -> list[Check]:
+    def doctor(self, deployment: Deployment, profile: Profile | None) -> list[DoctorCheck]:
         """Check the nodes by jobs of `profile`; on each node asked also as `backend.host`."""
 
     def address(self, deployment: Deployment) -> str:

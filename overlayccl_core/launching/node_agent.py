@@ -22,9 +22,9 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import clock, fingerprint, processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.launch import Launch, Starter, Starting, run
-from overlayccl_core.launching.lines import Lines, LostError
+from overlayccl_core.launching.lines import LineConnection, LostError
 from overlayccl_core.launching.local_ranks import STATUS_FILE, TOKEN, LocalRanks
-from overlayccl_core.launching.status import Status
+from overlayccl_core.launching.status import StatusFile
 from overlayccl_core.tables.plain import of_data, plain
 
 NODE = "OVERLAYCCL_NODE"
@@ -39,12 +39,12 @@ class _BrokenOffError(Exception):
 class _Agent:
     """The connection to the requester."""
 
-    def __init__(self, lines: Lines, address: str) -> None:
+    def __init__(self, lines: LineConnection, address: str) -> None:
         self.lines = lines
         self.address = address
         self.number = 0  # of the launch
         self.clock: clock.Followed | None = None  # None: this host's own
-        self.status: Status | None = None
+        self.status: StatusFile | None = None
         self.told: NDArray[np.int64] | None = None
         self.told_at = 0.0
         self.all_done = False
@@ -103,7 +103,7 @@ class _Agent:
 
     def _begun(self, part: LocalRanks, starting: Starting, server: tuple[str, int] | None) -> None:
         """Report the ranks' start. Follow the clock from here on: drift during their start is no matter."""
-        self.status = Status.open(part.status, part.count)
+        self.status = StatusFile.open(part.status, part.count)
         self.clock = clock.Followed(*server) if server else None
         self.say(port=starting.port)
 
@@ -144,7 +144,7 @@ def _see(folder: Path) -> None:
 
 def main(address: str, port: int) -> None:
     processes.die_with(os.getppid())
-    lines = Lines(socket.create_connection((address, port), timeout=60))
+    lines = LineConnection(socket.create_connection((address, port), timeout=60))
     lines.connection.settimeout(None)
     lines.send(
         {

@@ -24,7 +24,7 @@ from overlayccl_core.launching.lines import LostError, Message
 from overlayccl_core.launching.local_ranks import log_of
 from overlayccl_core.launching.node_report import NodeReport, nodes_text
 from overlayccl_core.launching.processes import KILLED_S
-from overlayccl_core.launching.status import NO_JOB, WIDTH, Phase, Status
+from overlayccl_core.launching.status import NO_JOB, WIDTH, Phase, StatusFile
 from overlayccl_core.tables.plain import of_data, plain
 
 SILENT_S = END_S = KILLED_S + 30.0  # of silence: a node is lost; agents are silent while they end their ranks
@@ -96,7 +96,7 @@ class _Launched:
         self.plan = plan
         self.per_node = plan.ranks // len(agents.nodes)
         self.rows: NDArray[np.int64] = np.zeros((plan.ranks, WIDTH), np.int64)
-        self.rows[:, Status.JOB] = NO_JOB
+        self.rows[:, StatusFile.JOB] = NO_JOB
         self.ports: dict[int, int] = {}
         self.clocks_off_by_ns = [0] * len(agents.nodes)
         self.shares: dict[int, float] = {}
@@ -214,7 +214,7 @@ class _Launched:
     def _hung(self) -> LaunchError:
         """Blame the hanging ranks with the fewest steps of all nodes: they hold up the others."""
         hung = [error for error in self.failed.values() if error.kind is Failure.HUNG]
-        steps = self.rows[:, Status.STEPS]
+        steps = self.rows[:, StatusFile.STEPS]
         fewest = min(steps[list(error.ranks)].min() for error in hung)
         behind = [error for error in hung if steps[list(error.ranks)].min() == fewest]
         ranks = tuple(sorted(rank for error in behind for rank in error.ranks))
@@ -223,7 +223,7 @@ class _Launched:
         return _on_node(replace(behind[0], said=said, ranks=ranks), ", ".join(hosts), behind[0].log)
 
     def all_done(self) -> bool:
-        return bool((self.rows[:, Status.PHASE] == Phase.DONE).all())
+        return bool((self.rows[:, StatusFile.PHASE] == Phase.DONE).all())
 
     def end(self) -> float:
         """Let the ranks go; return the highest of the nodes' CPU shares taken by others."""

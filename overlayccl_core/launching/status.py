@@ -29,7 +29,7 @@ class Phase(IntEnum):
         return self.name.lower()
 
 
-class Status:
+class StatusFile:
     """int64[ranks, 7] in a file, one row per rank.
 
     A row: process id, phase, job, steps taken, round, time of failure (ns), errno of a refused file (0: none).
@@ -43,7 +43,7 @@ class Status:
         self._clock_offset = np.zeros(1, np.int64) if clock_offset is None else clock_offset
 
     @classmethod
-    def create(cls, path: Path, ranks: int, clock_offset_ns: int = 0) -> "Status":
+    def create(cls, path: Path, ranks: int, clock_offset_ns: int = 0) -> "StatusFile":
         """Create a file with no rank started; OSError if there is no room for it."""
         allocate(path, 8 * (WIDTH * ranks + 1))
         status = cls.open(path, ranks)
@@ -52,7 +52,7 @@ class Status:
         return status
 
     @classmethod
-    def open(cls, path: Path, ranks: int) -> "Status":
+    def open(cls, path: Path, ranks: int) -> "StatusFile":
         """Open the launcher's file."""
         shared = np.asarray(np.memmap(path, np.int64, "r+", shape=(WIDTH * ranks + 1,)))
         return cls(shared[:-1].reshape(ranks, WIDTH), shared[-1:])
@@ -82,23 +82,23 @@ class RankStatus:
         self._row = row
 
     def start(self, pid: int) -> None:
-        self._row[Status.PID] = pid
+        self._row[StatusFile.PID] = pid
 
     def enter(self, phase: Phase) -> None:
-        self._row[Status.PHASE] = phase
-        self._row[Status.STEPS] += 1
+        self._row[StatusFile.PHASE] = phase
+        self._row[StatusFile.STEPS] += 1
 
     def fail(self, now_ns: int, refused: int = 0) -> None:
         """Report an exception at a time of CLOCK_MONOTONIC; `refused`: its `disk.refused`."""
-        self._row[Status.REFUSED] = refused
-        self._row[Status.FAILED_NS] = now_ns
-        self._row[Status.PHASE] = Phase.FAILED
+        self._row[StatusFile.REFUSED] = refused
+        self._row[StatusFile.FAILED_NS] = now_ns
+        self._row[StatusFile.PHASE] = Phase.FAILED
 
     def work_on(self, job: int) -> None:
         """Count one more step, on a job (or on none)."""
-        self._row[Status.JOB] = job
-        self._row[Status.STEPS] += 1
+        self._row[StatusFile.JOB] = job
+        self._row[StatusFile.STEPS] += 1
 
     def start_round(self, index: int) -> None:
         """Report a round, counted from 1."""
-        self._row[Status.ROUND] = index
+        self._row[StatusFile.ROUND] = index

@@ -6,7 +6,7 @@ They judge a fitted model: Programs of one seed are fitted, those of another are
 import numpy as np
 
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size, resized
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, ProbeRole, operand_size, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.kinds import COLLECTIVES, DType
 from overlayccl_core.program.maps import Map
@@ -18,12 +18,14 @@ REUSE_CHANCE, LOCAL_CHANCE, WAIT_CHANCE, BOUNDARY_CHANCE = 0.4, 0.4, 0.4, 0.1
 LARGEST_GROWTH = 8  # most repeats of a value to reach the size of the next collective
 
 
-def mixed_probes(deployment: Deployment, *, seed: int, count: int, role: Role, first: int = 0) -> list[Probe]:
+def mixed_probes(
+    deployment: Deployment, *, seed: int, count: int, role: ProbeRole, first: int = 0
+) -> list[Probe]:
     """Return `count` mixed Programs of 1 to 8 collectives; each is a function of (seed, its number) alone."""
     return [_mixed(deployment, seed, number, role) for number in range(first, first + count)]
 
 
-def _mixed(deployment: Deployment, seed: int, number: int, role: Role) -> Probe:
+def _mixed(deployment: Deployment, seed: int, number: int, role: ProbeRole) -> Probe:
     rng = np.random.default_rng([seed, number])
     probe = ProbeBuilder(deployment.ranks, deployment.ranks_per_node, uniform=deployment.uniform)
     kinds = [

@@ -18,7 +18,7 @@ from overlayccl_core.program.problem import PortSpec, Problem, Segment
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
 
 
-class Role(StrEnum):
+class ProbeRole(StrEnum):
     """Use of a probe's timings."""
 
     STRUCTURED = "structured"
@@ -31,7 +31,7 @@ class Probe:
     """A Program to be timed, with a descriptive name."""
 
     name: str
-    role: Role
+    role: ProbeRole
     program: Program
 
 
@@ -89,7 +89,7 @@ class ProbeBuilder:
     def _label(self) -> Label:
         return Label(graph=f"g{self._graph}") if self._graph else NO_LABEL
 
-    def finish(self, name: str, role: Role = Role.STRUCTURED, **parameters: Any) -> Probe:
+    def finish(self, name: str, role: ProbeRole = ProbeRole.STRUCTURED, **parameters: Any) -> Probe:
         """Return the probe; `parameters` (integers) tell Cases of one name apart."""
         case = Case(
             problem="probe",

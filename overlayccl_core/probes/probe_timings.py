@@ -8,7 +8,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import ProbeSection
-from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.probe import Probe, ProbeRole
 from overlayccl_core.timing.batch import TimingBatch, time_programs
 
 Row = dict[str, Any]
@@ -40,7 +40,7 @@ def time_probes(
             key=probe.name,
             program=probe.program,
             source=backend.emit(probe.program),
-            rounds=None if probe.role is Role.HELD_OUT else section.rounds_of_fitted,
+            rounds=None if probe.role is ProbeRole.HELD_OUT else section.rounds_of_fitted,
         )
         for probe in probes
     ]

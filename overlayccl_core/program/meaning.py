@@ -27,7 +27,7 @@ class TooLarge(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RankData:
     """data[K, size]: the different values; row[N]: number of each rank's value."""
 
     data: Array
@@ -44,7 +44,7 @@ class Held:
 
 def evaluate(
     outputs: Outputs, inputs: Mapping[Port, Array], arithmetic: Arithmetic, ranks: int
-) -> tuple[dict[Port, Held], int]:
+) -> tuple[dict[Port, RankData], int]:
     """Evaluate outputs on all ranks; a value is freed after its last use.
 
     Args:
@@ -57,7 +57,7 @@ def evaluate(
     order = topological(outputs.values())
     last = {y: i for i, x in enumerate(order) for y in x.operands}
     kept = set(outputs.values())
-    held: dict[Node, Held] = {}
+    held: dict[Node, RankData] = {}
     live = peak = 0
     for i, x in enumerate(order):
         held[x] = _apply(x, [held[y] for y in x.operands], inputs, arithmetic, ranks)
@@ -78,20 +78,20 @@ def guard(elements: int) -> None:
 
 
 def _apply(
-    x: Node, operands: list[Held], inputs: Mapping[Port, Array], arithmetic: Arithmetic, ranks: int
-) -> Held:
+    x: Node, operands: list[RankData], inputs: Mapping[Port, Array], arithmetic: Arithmetic, ranks: int
+) -> RankData:
     match x.kind:
         case Kind.INPUT:
             data = inputs[x.port]
-            return Held(data, np.arange(ranks) if len(data) == ranks else np.zeros(ranks, np.int64))
+            return RankData(data, np.arange(ranks) if len(data) == ranks else np.zeros(ranks, np.int64))
         case Kind.VIEW:
             return _view(x, operands, arithmetic, ranks)
         case Kind.SCALE:
-            return Held(arithmetic.scale(operands[0].data, x), operands[0].row)
+            return RankData(arithmetic.scale(operands[0].data, x), operands[0].row)
         case Kind.SUM:
-            return Held(arithmetic.add_blocks(operands[0].data, x), operands[0].row)
+            return RankData(arithmetic.add_blocks(operands[0].data, x), operands[0].row)
         case Kind.CAST:
-            return Held(arithmetic.cast(operands[0].data, x), operands[0].row)
+            return RankData(arithmetic.cast(operands[0].data, x), operands[0].row)
         case Kind.ROWWISE:
             return _rowwise(x, operands, arithmetic, ranks)
         case Kind.COLLECTIVE_PERMUTE:
@@ -100,9 +100,9 @@ def _apply(
             return _grouped(x, operands[0], arithmetic)
 
 
-def _view(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> Held:
+def _view(x: Node, operands: list[RankData], arithmetic: Arithmetic, ranks: int) -> RankData:
     if not operands:
-        return Held(np.zeros((1, x.size), arithmetic.dtype(x.dtype)), np.zeros(ranks, np.int64))
+        return RankData(np.zeros((1, x.size), arithmetic.dtype(x.dtype)), np.zeros(ranks, np.int64))
     if x.map.rows == 1:
         row, holder = _combined([a.row for a in operands])
     else:
@@ -118,10 +118,10 @@ def _view(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> 
             [a.row[ranks_here] for a in operands],
             x.map.table(i, i + len(ranks_here)) if table is None else table,
         )
-    return Held(data, row)
+    return RankData(data, row)
 
 
-def _rowwise(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) -> Held:
+def _rowwise(x: Node, operands: list[RankData], arithmetic: Arithmetic, ranks: int) -> RankData:
     first = np.array(x.row.first or (0,), np.int64)
     if len(first) == 1:
         row, holder = _combined([a.row for a in operands])
@@ -129,10 +129,10 @@ def _rowwise(x: Node, operands: list[Held], arithmetic: Arithmetic, ranks: int) 
     else:
         row, holder = np.arange(ranks), np.arange(ranks)
     guard(len(holder) * max(x.size, *(a.data.shape[1] for a in operands)))
-    return Held(arithmetic.rowwise([_by(a, holder) for a in operands], first, x), row)
+    return RankData(arithmetic.rowwise([_by(a, holder) for a in operands], first, x), row)
 
 
-def _by(a: Held, holder: Indices) -> Array:
+def _by(a: RankData, holder: Indices) -> Array:
     """The values of these ranks: a single value for all stays single, and values in this order are not copied."""
     pick = a.row[holder]
     return a.data if len(a.data) == 1 or np.array_equal(pick, np.arange(len(a.data))) else a.data[pick]
@@ -163,15 +163,15 @@ def classes(keys: Sequence[tuple[int, ...]]) -> tuple[Indices, Indices]:
     return np.array([number[key] for key in keys]), np.array(list(one.values()))
 
 
-def _permute(x: Node, a: Held) -> Held:
+def _permute(x: Node, a: RankData) -> RankData:
     source = np.array(x.sources)
     if (source >= 0).all():
-        return Held(a.data, a.row[source])
+        return RankData(a.data, a.row[source])
     zero = np.zeros((1, a.data.shape[1]), a.data.dtype)
-    return Held(np.concatenate([a.data, zero]), np.where(source < 0, len(a.data), a.row[source]))
+    return RankData(np.concatenate([a.data, zero]), np.where(source < 0, len(a.data), a.row[source]))
 
 
-def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
+def _grouped(x: Node, a: RankData, arithmetic: Arithmetic) -> RankData:
     """Groups with equal members are evaluated once."""
     groups = x.groups
     g = groups.size
@@ -181,14 +181,14 @@ def _grouped(x: Node, a: Held, arithmetic: Arithmetic) -> Held:
     guard(len(members) * x.size * (1 if x.kind in (Kind.ALL_GATHER, Kind.ALL_REDUCE) else g))
     match x.kind:
         case Kind.ALL_GATHER:
-            return Held(a.data[members].reshape(len(members), -1), of_rank)
+            return RankData(a.data[members].reshape(len(members), -1), of_rank)
         case Kind.ALL_TO_ALL:
             blocks = a.data[members].reshape(len(members), g, g, -1).swapaxes(1, 2)
-            return Held(blocks.reshape(len(members) * g, -1), each_rank)
+            return RankData(blocks.reshape(len(members) * g, -1), each_rank)
         case Kind.REDUCE_SCATTER:
-            return Held(arithmetic.combine(a.data, members, x).reshape(len(members) * g, -1), each_rank)
+            return RankData(arithmetic.combine(a.data, members, x).reshape(len(members) * g, -1), each_rank)
         case _:
-            return Held(arithmetic.combine(a.data, members, x), of_rank)
+            return RankData(arithmetic.combine(a.data, members, x), of_rank)
 
 
 def _distinct_rows(table: Indices) -> tuple[Indices, Indices]:

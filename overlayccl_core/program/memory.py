@@ -5,7 +5,7 @@ from overlayccl_core.program.lowering import LOCAL_ACTIONS, Action, Step, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.rowwise import Form
-from overlayccl_core.program.segments import Run, walk
+from overlayccl_core.program.segments import RunSegment, walk
 
 
 def peak_bytes(program: Program) -> int:
@@ -82,7 +82,7 @@ def _released(program: Program) -> dict[object, int]:
     """output port -> index of the event that runs its last segment."""
     released: dict[object, int] = {}
     for index, event in walk(program):
-        if isinstance(event, Run):
+        if isinstance(event, RunSegment):
             for port in event.segment.needs:
                 released[port] = index
     return released

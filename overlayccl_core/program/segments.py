@@ -24,19 +24,19 @@ class IllegalOrder(Rejected):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunSegment:
     """The model runs a segment."""
 
     segment: Segment
 
 
-def walk(program: Program) -> list[tuple[int, Event | Run]]:
-    """Put a Run into the events for every segment.
+def walk(program: Program) -> list[tuple[int, Event | RunSegment]]:
+    """Put a RunSegment into the events for every segment.
 
     A segment runs when its product is read, or as soon as all it needs is written.
 
     Returns:
-        (index of the event, event or Run), in order.
+        (index of the event, event or RunSegment), in order.
     Raises:
         IllegalOrder: Names the segment and its missing output.
     """
@@ -60,7 +60,7 @@ class _Walk:
         self.index = 0
         self.done: set[Port] = set()
         self.written: set[Port] = set()
-        self.timeline: list[tuple[int, Event | Run]] = []
+        self.timeline: list[tuple[int, Event | RunSegment]] = []
         self.waiting: dict[Port, list[Segment]] = {}  # output -> segments that need it
         for segment in problem.segments:
             for port in segment.needs:
@@ -87,7 +87,7 @@ class _Walk:
                     " which is not written yet: no bundling across a true dependency"
                 )
         self.done.add(segment.name)
-        self.timeline.append((self.index, Run(segment)))
+        self.timeline.append((self.index, RunSegment(segment)))
 
     def run_ready(self, port: Port) -> None:
         """Run the segments made ready by this write, at once: their outputs can be freed."""

@@ -47,7 +47,7 @@ def all_ways() -> Mapping[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class OfferedWay:
     """A way of a file, or one offered by a pair, in a library or in another file of ways."""
 
     name: str  # its name there
@@ -109,7 +109,7 @@ def offers(statement: ast.stmt) -> bool:
 
 def offered(
     tree: ast.Module, statement: ast.Assign, ways: WaysOf = ways_of, files: tuple[str, ...] = ()
-) -> Iterator[Way]:
+) -> Iterator[OfferedWay]:
     """Yield the ways offered by a statement, in their order.
 
     Args:
@@ -122,7 +122,7 @@ def offered(
     for file, template in _pairs(tree, statement):
         plain = library and first.setdefault(file, template) == template
         for one in _public(file, ways, files):
-            yield Way(
+            yield OfferedWay(
                 name=one.name if plain else one.name + template,
                 doc=one.doc if plain else f"By {file}.{one.name}: {docs[template]}",
                 file=file,
@@ -165,7 +165,7 @@ def _pairs(tree: ast.Module, statement: ast.Assign) -> Iterator[tuple[str, str]]
                 ).at(statement.lineno)
 
 
-def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[Way]:
+def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[OfferedWay]:
     """The ways of a file; your own replace the package's of the same name."""
     below = (*files, file)
     if file in files:
@@ -176,11 +176,11 @@ def _public(file: str, ways: WaysOf, files: tuple[str, ...]) -> list[Way]:
 _checked = lru_cache(maxsize=64)(check_tree)  # its trees must not be changed
 
 
-def _of_text(text: str, ways: WaysOf, files: tuple[str, ...]) -> Iterator[Way]:
+def _of_text(text: str, ways: WaysOf, files: tuple[str, ...]) -> Iterator[OfferedWay]:
     tree = _checked(text)
     own = (s for s in tree.body if isinstance(s, ast.FunctionDef) and not s.name.startswith("_"))
     yield from (
-        Way(
+        OfferedWay(
             name=s.name,
             doc=ast.get_docstring(s) or "",
             file=files[-1],

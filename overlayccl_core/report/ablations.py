@@ -14,8 +14,8 @@ from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
     Figure,
-    Section,
-    Table,
+    PageSection,
+    TableBlock,
     Text,
     count,
     page_sources,
@@ -42,7 +42,7 @@ def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
         arms: Table `ablations`.
         name: Name of the run.
     """
-    section = Section(
+    section = PageSection(
         anchor="searches",
         title="Prices by evaluations",
         blocks=with_sources(page_sources(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms)),
@@ -138,7 +138,7 @@ def _log_x(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.Scale(type="log", domain=[min(ends), max(*ends, min(ends) + 1)], nice=False)
 
 
-def _table(arms: pl.DataFrame, labels: Mapping[str, str]) -> Table:
+def _table(arms: pl.DataFrame, labels: Mapping[str, str]) -> TableBlock:
     return table_of(
         "Each search over its seeds (medians; brackets: 95% interval over seeds, from 5 on)",
         arms.partition_by("arm", maintain_order=True),

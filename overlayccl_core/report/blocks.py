@@ -42,7 +42,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TableBlock:
     """Rows under headers."""
 
     title: str
@@ -62,10 +62,10 @@ class Table:
 
 def table_of(
     title: str, rows: Iterable[Row], columns: Mapping[str, Callable[[Row], str]], **look: Any
-) -> Table:
-    """Return a table with a row for each of `rows`. columns: header -> its cell; look: other fields of Table."""
+) -> TableBlock:
+    """Return a table with a row for each of `rows`. columns: header -> its cell; look: other fields."""
     cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
-    return Table(title=title, headers=tuple(columns), rows=cells, **look)
+    return TableBlock(title=title, headers=tuple(columns), rows=cells, **look)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +116,11 @@ SCRIPTED = (
     "What is marked scripted was answered by a script or a person: nothing about models follows from it."
 )
 
-Block = Text | Table | Cards | Figure
+Block = Text | TableBlock | Cards | Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PageSection:
     """A titled part of the page; `anchor` is unique on it. folded: shown on demand, under its title."""
 
     anchor: str

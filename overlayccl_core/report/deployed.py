@@ -14,7 +14,7 @@ from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
     Source,
-    Table,
+    TableBlock,
     Text,
     columns_ratio,
     count,
@@ -90,7 +90,7 @@ def _how(tree: Tree) -> Iterator[Block]:
     yield Text(text=told, tone="warning" if of_what or _over(tree) else "plain")
     rows = _measured(tree)
     if rows:
-        yield Table(
+        yield TableBlock(
             title="What was measured, and how well it repeats",
             headers=(
                 "measurement",
@@ -222,7 +222,7 @@ def _files(tree: Tree) -> list[Block]:
         ".json": "its predicted and measured figures",
     }
     return [
-        Table(
+        TableBlock(
             title="Files to take away",
             headers=("file", "what it is", "size"),
             rows=tuple((f"deploy/{p.name}", meaning[p.suffix], bytes_text(p.stat().st_size)) for p in files),

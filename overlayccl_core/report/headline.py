@@ -11,7 +11,7 @@ from overlayccl_core.report.blocks import (
     Block,
     Card,
     Cards,
-    Table,
+    TableBlock,
     Text,
     mebibytes,
     missing,
@@ -67,7 +67,7 @@ def blocks(tree: Tree) -> list[Block]:
         ]
     parts = _ways(tree)
     if parts:
-        words = Table(title="Words used here", headers=("word", "meaning"), rows=WORDS, folded=True)
+        words = TableBlock(title="Words used here", headers=("word", "meaning"), rows=WORDS, folded=True)
         parts = [Text(text=FIRST), *parts, words, *_meanings(tree), Text(text=INTERVALS)]
     else:
         trained = tree.deployed["trained_in"].is_not_null().any()
@@ -119,7 +119,7 @@ def _card(worth: Worth) -> Card:
 @sourced
 def _meanings(tree: Tree) -> Iterator[Block]:
     names = dict.fromkeys(split.arm for worth in tree.worths for split in worth.splits)
-    yield Table(
+    yield TableBlock(
         title="What the arms are",
         headers=("arm", "meaning"),
         rows=tuple((arm_label(name), arm_meaning(name)) for name in names),
@@ -130,7 +130,7 @@ def _meanings(tree: Tree) -> Iterator[Block]:
 _MARKS = {Part.RIVAL: " (rival)", Part.INSTEAD: " (in its place)"}
 
 
-def _table(worth: Worth) -> Table:
+def _table(worth: Worth) -> TableBlock:
     return table_of(
         f"{worth.model}: ways to split its batch and to communicate",
         worth.splits,

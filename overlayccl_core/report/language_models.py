@@ -10,7 +10,7 @@ from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
-    Table,
+    TableBlock,
     Text,
     count,
     duration,
@@ -59,11 +59,11 @@ def blocks(tree: Tree) -> list[Block]:
     return parts
 
 
-def _totals(tree: Tree, calls: pl.DataFrame, sketched: pl.DataFrame) -> Table:
+def _totals(tree: Tree, calls: pl.DataFrame, sketched: pl.DataFrame) -> TableBlock:
     ends = tree.of_searches(SEARCH_ENDS)
     keyed = calls.with_columns(pl.col("case").str.split("/").list.first().alias("problem"))
     groups = keyed.group_by("problem", "search", "style", maintain_order=True)
-    return Table(
+    return TableBlock(
         title="What was asked, by Problem and style",
         headers=(
             *("Problem: search, style", "who answered", "questions", "of them recorded", "without an answer"),
@@ -143,7 +143,7 @@ def _trials(tree: Tree) -> Iterator[Block]:
     )
 
 
-def _sketches(tree: Tree, sketched: pl.DataFrame) -> Table:
+def _sketches(tree: Tree, sketched: pl.DataFrame) -> TableBlock:
     prices = _prices(tree)
 
     def us(row: dict[str, Any]) -> float | None:

@@ -15,7 +15,7 @@ from overlayccl_core.report import (
     spending,
     training,
 )
-from overlayccl_core.report.blocks import Section
+from overlayccl_core.report.blocks import PageSection
 from overlayccl_core.report.rendering import RunPart, rendered
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.rows import TableError
@@ -77,6 +77,8 @@ def _part(tree: Tree, here: Path, *, first: bool) -> RunPart:
     )
 
 
-def _section(tree: Tree, name: str) -> Section:
+def _section(tree: Tree, name: str) -> PageSection:
     title, build = TITLES[name]
-    return Section(anchor=f"{tree.name}-{name}", title=title, blocks=tuple(build(tree)), folded=name != OPEN)
+    return PageSection(
+        anchor=f"{tree.name}-{name}", title=title, blocks=tuple(build(tree)), folded=name != OPEN
+    )

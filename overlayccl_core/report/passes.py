@@ -9,7 +9,7 @@ from overlayccl_core.measuring.measurements import Measurement
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.library import Role
 from overlayccl_core.program.problem import Place
-from overlayccl_core.report.blocks import NOTHING, Block, Table, Text, only, spread, times
+from overlayccl_core.report.blocks import NOTHING, Block, TableBlock, Text, only, spread, times
 from overlayccl_core.report.blocks import price as price_text
 from overlayccl_core.report.sentences import place_text
 from overlayccl_core.report.terms import Priced, priced, timed
@@ -68,7 +68,7 @@ def _bench(tree: Tree, problem: str) -> Iterator[Block]:
         place = (row["case"], row["direction"])
         lines += _lines(row, _named(ways, place), measured.get(place, {}), known)
     if lines:
-        yield Table(
+        yield TableBlock(
             title=f"{problem}: the bench of all candidates where no model trains a Case, by which was chosen",
             headers=("Case", "candidate", "predicted", "a pass, measured", "over developer"),
             rows=tuple(cells for cells, _ in lines),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.report.tree import JobTime, Tree
 from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.rule import ALL, rules
 from overlayccl_core.tables.probes import PROBES
@@ -14,7 +14,7 @@ from overlayccl_core.tables.probes import PROBES
 class Cost:
     """Cost of a run, from its first job to the launches that confirm its choice."""
 
-    jobs: tuple[Phase, ...]  # job of every rule, as last timed by Snakemake
+    jobs: tuple[JobTime, ...]  # job of every rule, as last timed by Snakemake
     nodes: int | None  # nodes of the ranks; None without probes
     unknown: tuple[str, ...]  # jobs without a duration
 
@@ -23,7 +23,7 @@ class Cost:
         """Wall-clock seconds of all jobs, one after the other."""
         return sum(job.seconds for job in self.jobs)
 
-    def node_seconds(self, job: Phase) -> float | None:
+    def node_seconds(self, job: JobTime) -> float | None:
         """Return seconds times nodes: all nodes (None if unknown) for a measuring job, one for others."""
         if not job.declared.measures:
             return job.seconds

@@ -18,7 +18,7 @@ from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
     Figure,
-    Table,
+    TableBlock,
     Text,
     count,
     missing,
@@ -212,7 +212,7 @@ def _worst(rows: pl.DataFrame) -> Text:
     return Text(text=" ".join(said))
 
 
-def _fidelity(rows: pl.DataFrame) -> Table:
+def _fidelity(rows: pl.DataFrame) -> TableBlock:
     return table_of(
         "How right the model was, beside how well the measurement repeats itself",
         rows.iter_rows(named=True),

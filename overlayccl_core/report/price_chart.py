@@ -9,7 +9,7 @@ from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
     Figure,
-    Table,
+    TableBlock,
     Text,
     missing,
     ms,
@@ -18,7 +18,7 @@ from overlayccl_core.report.blocks import (
     with_sources,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, named
-from overlayccl_core.report.terms import NAMES, Compared, Explanation, Priced, explained_choices, term_names
+from overlayccl_core.report.terms import NAMES, Explanation, Priced, PriceSide, explained_choices, term_names
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.prices import TERMS_US
 
@@ -54,9 +54,9 @@ def ink_of(term: str) -> Ink:
     return INKS[list(NAMES.values()).index(term) % len(INKS)]
 
 
-def _compared(explanation: Explanation) -> list[tuple[Compared, Priced]]:
+def _compared(explanation: Explanation) -> list[tuple[PriceSide, Priced]]:
     """Leave out developer's Program: it is often dearer by far, and stands in the table alone."""
-    return [(part, one) for part, one in explanation.parts if part is not Compared.DEVELOPER and one.terms]
+    return [(part, one) for part, one in explanation.parts if part is not PriceSide.DEVELOPER and one.terms]
 
 
 def _figure(explanation: Explanation) -> Figure:
@@ -79,7 +79,7 @@ def _figure(explanation: Explanation) -> Figure:
     terms = [name for name in term_names(one for _, one in compared) if name in {row["term"] for row in rows}]
 
     def build(width: int) -> Any:
-        y = alt.Y("part:N", title=None, sort=[part.value for part in Compared])
+        y = alt.Y("part:N", title=None, sort=[part.value for part in PriceSide])
         x = alt.X("ms:Q", title="time of one pass, ms", stack="zero")
         color = by_look(alt.Color, "term", {term: ink_of(term).value for term in terms}, sort=terms)
         bars = (
@@ -103,7 +103,7 @@ def _figure(explanation: Explanation) -> Figure:
     )
 
 
-def _table(explained: list[Explanation]) -> Table:
+def _table(explained: list[Explanation]) -> TableBlock:
     terms = term_names(one for e in explained for _, one in e.parts)
     rows = [
         (
@@ -116,7 +116,7 @@ def _table(explained: list[Explanation]) -> Table:
         for e in explained
         for part, one in e.parts
     ]
-    return Table(
+    return TableBlock(
         title="Price by term of all that was chosen, its runner-up and developer's",
         headers=("Case", "candidate", "price (8 of 10 lie in the range)", *terms, "in the bench"),
         rows=tuple(rows),

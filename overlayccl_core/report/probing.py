@@ -10,8 +10,8 @@ from overlayccl_core.report.ablations import label
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
-    Section,
-    Table,
+    PageSection,
+    TableBlock,
     Text,
     count,
     page_sources,
@@ -30,7 +30,7 @@ LEAD = (
 
 def page(rows: pl.DataFrame, name: str) -> str:
     """Return the HTML. rows: the table `probing`; name: of the run."""
-    section = Section(
+    section = PageSection(
         anchor="probes",
         title="Cost models by their probes",
         blocks=with_sources(page_sources(PROBING), _blocks(rows)),
@@ -62,7 +62,7 @@ def _blocks(rows: pl.DataFrame) -> Iterator[Block]:
         )
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _table(rows: pl.DataFrame) -> TableBlock:
     return table_of(
         "Each choice of probes (random parts of the sweep: the median of the draws, least..largest)",
         rows.partition_by("arm", "search", maintain_order=True),

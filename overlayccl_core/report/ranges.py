@@ -46,7 +46,7 @@ class Fidelities:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
+class RunGain:
     """Gain of the choice over others, in one run."""
 
     run: Tree
@@ -108,12 +108,12 @@ def _fidelities(case: object, direction: object, rows: pl.DataFrame) -> Fideliti
     )
 
 
-def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
+def gains(trees: Sequence[Tree]) -> dict[str, list[RunGain]]:
     """Return model -> gain in each run; after the models, Cases without a model."""
-    found: dict[str, list[Gain]] = {}
+    found: dict[str, list[RunGain]] = {}
     for tree in trees:
         for worth in tree.worths:
-            gain = Gain(
+            gain = RunGain(
                 run=tree,
                 over_developer=worth.speedup_over(worth.developer),
                 over_best=worth.speedup_over(worth.rival),
@@ -127,7 +127,7 @@ def gains(trees: Sequence[Tree]) -> dict[str, list[Gain]]:
         if tree.deployed is None:
             continue
         for row in tree.deployed.filter(pl.col("trained_in").is_null()).iter_rows(named=True):
-            gain = Gain(
+            gain = RunGain(
                 run=tree,
                 over_best=columns_ratio(row, "gain"),
                 best_other=row["best_other"] and arm_label(row["best_other"]),

@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from overlayccl_core.measuring.outcomes import Outcome
-from overlayccl_core.report.blocks import NOTHING, Block, Figure, Table, Text, count, missing, table_of
+from overlayccl_core.report.blocks import NOTHING, Block, Figure, TableBlock, Text, count, missing, table_of
 from overlayccl_core.report.charts import Ink, by_look, figure, named
 from overlayccl_core.report.sentences import place_text
 from overlayccl_core.report.tree import Tree, sourced
@@ -118,13 +118,13 @@ def _outcomes_figure(tree: Tree, sketches: pl.DataFrame) -> Figure:
     )
 
 
-def _rules_table(sketches: pl.DataFrame) -> Table:
+def _rules_table(sketches: pl.DataFrame) -> TableBlock:
     counts: dict[str, Counter[str]] = {}
     for row in sketches.iter_rows(named=True):
         rule = json.loads(row["step"])[0] if row["step"] else f"({row['origin']})"
         counts.setdefault(rule, Counter())[row["outcome"]] += 1
     shown = [name for name in OUTCOMES if any(c[name] for c in counts.values())]
-    return Table(
+    return TableBlock(
         title="Proposals by rewrite rule",
         headers=("rule", "proposals", *(OUTCOMES[name] for name in shown)),
         rows=tuple(

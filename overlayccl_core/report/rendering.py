@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from overlayccl_core.program.kinds import printable
-from overlayccl_core.report.blocks import Block, Cards, Section, Source
+from overlayccl_core.report.blocks import Block, Cards, PageSection, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +20,14 @@ class RunPart:
     name: str
     label: str  # the run's name for people
     about: str  # origin of the figures
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
     cards: Cards = field(default_factory=lambda: Cards(cards=()))
     notes: tuple[Block, ...] = ()
     folder: str = "."  # the run's folder, relative to the page's: the beginning of links to files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class TableOrigin:
     """A table of a run, the rule that wrote it, and its files: (name, address from the page)."""
 
     table: str
@@ -35,10 +35,10 @@ class Origin:
     files: tuple[tuple[str, str], ...]
 
 
-def origins(sources: Iterable[Source], folder: str) -> list[Origin]:
+def origins(sources: Iterable[Source], folder: str) -> list[TableOrigin]:
     """Group sources by table and rule. folder: the run's, relative to the page's."""
     return [
-        Origin(
+        TableOrigin(
             table=table,
             rule=rule,
             files=tuple((one.file, (PurePosixPath(folder) / one.file).as_posix()) for one in those),

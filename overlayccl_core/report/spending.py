@@ -10,7 +10,7 @@ from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
-    Table,
+    TableBlock,
     Text,
     count,
     duration,
@@ -94,7 +94,7 @@ def _break_even(worth: Worth, other: SplitRow | None, cost: Cost | None) -> str:
     return f"{said} ({other.name})"
 
 
-def _paid_back(tree: Tree, worths: Sequence[Worth], cost: Cost | None) -> Table:
+def _paid_back(tree: Tree, worths: Sequence[Worth], cost: Cost | None) -> TableBlock:
     return table_of(
         "After how many training steps this run is paid back",
         worths,
@@ -111,7 +111,7 @@ def _paid_back(tree: Tree, worths: Sequence[Worth], cost: Cost | None) -> Table:
     )
 
 
-def _node_seconds(cost: Cost) -> Table:
+def _node_seconds(cost: Cost) -> TableBlock:
     """Show each measuring job by itself; the others by rule, as they hold no machine."""
     measured = [job for job in cost.jobs if job.declared.measures]
     searched = [job for job in cost.jobs if job.rule == "search"]

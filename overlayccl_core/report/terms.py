@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 NAMES = {column: column.removesuffix("_us") for column in TERMS_US}
 
 
-class Compared(StrEnum):
+class PriceSide(StrEnum):
     """Role of a Program in a comparison."""
 
     CHOSEN = "chosen"
@@ -78,13 +78,13 @@ class Explanation:
     developer: Priced | None
 
     @property
-    def parts(self) -> tuple[tuple[Compared, Priced], ...]:
+    def parts(self) -> tuple[tuple[PriceSide, Priced], ...]:
         """The Programs to compare; the developer's only if it is neither of the others."""
-        compared = [(Compared.CHOSEN, self.chosen)]
+        compared = [(PriceSide.CHOSEN, self.chosen)]
         if self.runner_up is not None:
-            compared.append((Compared.RUNNER_UP, self.runner_up))
+            compared.append((PriceSide.RUNNER_UP, self.runner_up))
         if self.developer is not None and self.developer.program not in {one.program for _, one in compared}:
-            compared.append((Compared.DEVELOPER, self.developer))
+            compared.append((PriceSide.DEVELOPER, self.developer))
         return tuple(compared)
 
 

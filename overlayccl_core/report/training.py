@@ -20,7 +20,7 @@ from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
     Figure,
-    Table,
+    TableBlock,
     Text,
     count,
     mebibytes,
@@ -34,7 +34,7 @@ from overlayccl_core.report.blocks import (
     worded,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
-from overlayccl_core.report.training_runs import Arm, Run, runs_of
+from overlayccl_core.report.training_runs import TrainedArm, TrainingRun, runs_of
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STAMPS, STEPS
 
@@ -141,7 +141,7 @@ def _colors(arms: Sequence[str], *, lines: bool = True) -> tuple[Any, Any]:
     return color, by_look(alt.StrokeDash, "arm", dashes, legend=legend)
 
 
-def _steps_figure(run: Run) -> Figure:
+def _steps_figure(run: TrainingRun) -> Figure:
     framework = sorted(filter(is_framework, run.arms), key=lambda name: _us(run.arms[name]))
     arms = [name for name in run.arms if name not in framework[1:]]
     rows: list[dict[str, Any]] = [
@@ -184,15 +184,15 @@ def _steps_figure(run: Run) -> Figure:
     )
 
 
-def _us(arm: Arm) -> float:
+def _us(arm: TrainedArm) -> float:
     return arm.us.value if arm.us else float("inf")
 
 
-def _steps_table(run: Run) -> Table:
+def _steps_table(run: TrainingRun) -> TableBlock:
     stayed = max((len(arm.timed) for arm in run.arms.values()), default=0)
     fastest = min((arm for arm in run.arms.values() if len(arm.timed) == stayed), key=_us)
 
-    def over_fastest(arm: Arm) -> str:
+    def over_fastest(arm: TrainedArm) -> str:
         return NOTHING if arm is fastest else times(ratio_over_launches(arm.timed, fastest.timed))
 
     return table_of(
@@ -220,7 +220,7 @@ def _seen(tree: Tree) -> Mapping[str, Mapping[str, ArmEvidence]]:
     return arms_by_model(steps, stamps) if steps is not None and stamps is not None else {}
 
 
-def _whose(run: Run, seen: Mapping[str, Mapping[str, ArmEvidence]]) -> Iterator[Table]:
+def _whose(run: TrainingRun, seen: Mapping[str, Mapping[str, ArmEvidence]]) -> Iterator[TableBlock]:
     """Yield a table of each Problem's part of the gain, for steps with several."""
     arms = seen.get(label(run.model, run.microbatches), {})
     developer = arms.get(ArmName.DEVELOPER)
@@ -228,7 +228,7 @@ def _whose(run: Run, seen: Mapping[str, Mapping[str, ArmEvidence]]) -> Iterator[
     if developer is None or not alone:
         return
     together = [ArmName.FINALIST_1] if ArmName.FINALIST_1 in arms else []
-    yield Table(
+    yield TableBlock(
         title=f"{run.name}: whose the gain is, by the launches by which was chosen",
         headers=("the first finalist in place of developer's calls", "times as fast as developer"),
         rows=tuple(
@@ -338,7 +338,7 @@ def _validation(trained: Losses, arm: str) -> str:
     return f"{float(np.median(apart)):+.1e}" if apart else NOTHING
 
 
-def _loss_table(name: str, trained: Losses, arms: Sequence[str]) -> Table:
+def _loss_table(name: str, trained: Losses, arms: Sequence[str]) -> TableBlock:
     band, developers = trained.band, trained.arms[ArmName.DEVELOPER]
     pairs = {arm: trained.differences(arm) for arm in arms}
 

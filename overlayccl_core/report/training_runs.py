@@ -17,7 +17,7 @@ Launches = Mapping[tuple[int, int], tuple[float, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class TrainedArm:
     """One arm's timed steps at one count of microbatches. quiet: the same without communication."""
 
     name: str
@@ -42,12 +42,12 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TrainingRun:
     """All trained arms of a model at one count of microbatches, in their order."""
 
     model: str
     microbatches: int
-    arms: Mapping[str, Arm]
+    arms: Mapping[str, TrainedArm]
     launches: int
 
     @property
@@ -56,7 +56,7 @@ class Run:
         return f"{self.model}, {self.microbatches} microbatch{'es' if self.microbatches != 1 else ''}"
 
 
-def runs_of(steps: pl.DataFrame) -> list[Run]:
+def runs_of(steps: pl.DataFrame) -> list[TrainingRun]:
     """Return the runs of one model's table `steps`, fewer microbatches first."""
     runs = []
     for microbatches in sorted(steps["microbatches"].unique()):
@@ -66,7 +66,7 @@ def runs_of(steps: pl.DataFrame) -> list[Run]:
         if timed.is_empty():
             continue
         runs.append(
-            Run(
+            TrainingRun(
                 model=rows["model"][0],
                 microbatches=microbatches,
                 arms={name: _arm(name, rows) for name in timed["arm"].unique(maintain_order=True)},
@@ -76,10 +76,10 @@ def runs_of(steps: pl.DataFrame) -> list[Run]:
     return runs
 
 
-def _arm(name: str, rows: pl.DataFrame) -> Arm:
+def _arm(name: str, rows: pl.DataFrame) -> TrainedArm:
     mine = rows.filter(pl.col("arm") == name)
     timed = mine.filter(pl.col("purpose") == Purpose.TIMED)
-    return Arm(
+    return TrainedArm(
         name=name,
         timed=_launches(timed.iter_rows(named=True)),
         quiet=_launches(mine.filter(pl.col("purpose") == Purpose.QUIET).iter_rows(named=True)),

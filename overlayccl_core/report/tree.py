@@ -29,7 +29,7 @@ WITH_SUMMARY = ("summary.parquet", "deployed.parquet", "splits.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class JobTime:
     """A rule's job and its duration."""
 
     name: str
@@ -195,7 +195,7 @@ class Tree:
 
     @property
     @remembered
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[JobTime, ...]:
         """The duration of every rule's last job, as measured by Snakemake, the longest first."""
         jobs = {job for rule in rules(ALL) for job in self.subjects.jobs(rule, of_all=True)}
         phases = []
@@ -205,7 +205,7 @@ class Tree:
             with path.open() as file:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
-                phases.append(Phase(name=path.stem, seconds=float(rows[-1]["s"])))
+                phases.append(JobTime(name=path.stem, seconds=float(rows[-1]["s"])))
         told = [phase for phase in phases if not phase.declared.shows]
         self.has_read(Source("durations", phase.rule, f"logs/{phase.name}.tsv") for phase in told)
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))

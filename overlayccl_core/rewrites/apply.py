@@ -9,7 +9,7 @@ from overlayccl_core.program.schedule import schedule
 from overlayccl_core.program.substitution import substitute
 from overlayccl_core.rewrites import rule as rules_
 from overlayccl_core.rewrites.classes import site_classes
-from overlayccl_core.rewrites.rule import DoesNotApply, Rule, rule_names
+from overlayccl_core.rewrites.rule import DoesNotApply, RewriteRule, rule_names
 
 __all__ = ["DoesNotApply", "Step", "apply", "rule_names", "steps_at"]
 
@@ -41,7 +41,7 @@ def apply(program: Program, step: Step) -> Program:
         raise DoesNotApply(f"{where}: {error}") from error
 
 
-def _rewritten(program: Program, rule: Rule, sites: Sequence[Node], knob: str) -> Program:
+def _rewritten(program: Program, rule: RewriteRule, sites: Sequence[Node], knob: str) -> Program:
     replacements = rule.rewrite(program, sites, knob)
     if not replacements:
         raise DoesNotApply("none of these collectives meets its side conditions")

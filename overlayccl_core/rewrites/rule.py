@@ -40,7 +40,7 @@ class RuleNumerics(StrEnum):
     LOSSY = "lossy"  # fewer bits
 
 
-class Rule(Protocol):
+class RewriteRule(Protocol):
     """The definitions of a file in rewrites/rules/, and of a row of `SWAPS`.
 
     Attributes:
@@ -66,7 +66,7 @@ def rule_names() -> tuple[str, ...]:
 
 
 @cache
-def rule(name: str) -> Rule:
+def rule(name: str) -> RewriteRule:
     """Return the rule of that name.
 
     Raises:
@@ -74,12 +74,12 @@ def rule(name: str) -> Rule:
     """
     if name not in rule_names():
         raise ValueError(f"there is no {name!r} among the rewrite rules: {hint(name, rule_names())}")
-    return _swaps().get(name) or loader.plug_in(Rule, FOLDER, name)
+    return _swaps().get(name) or loader.plug_in(RewriteRule, FOLDER, name)
 
 
-def _swaps() -> Mapping[str, Rule]:
+def _swaps() -> Mapping[str, RewriteRule]:
     """The rules of the table, loaded like all other rules: only stages that rewrite depend on them."""
-    swaps: Mapping[str, Rule] = loader.load(FOLDER, TABLE).SWAPS
+    swaps: Mapping[str, RewriteRule] = loader.load(FOLDER, TABLE).SWAPS
     return swaps
 
 

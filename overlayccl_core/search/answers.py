@@ -16,7 +16,7 @@ from overlayccl_core.asking.conversation import Answer, Stop, ToolCall
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.library import functions_of
 from overlayccl_core.search.proposal import Sketch
-from overlayccl_core.search.style import Purpose
+from overlayccl_core.search.style import AskPurpose
 
 MOST_SHOWN = 4000  # characters kept of malformed arguments
 _TEXT = {"type": "string"}
@@ -31,9 +31,10 @@ def _form(**properties: Any) -> Mapping[str, Any]:
 IDEAS = _form(ideas={"type": "array", "items": _form(name=_TEXT, family=_TEXT, idea=_TEXT)})
 SKETCH = _form(function=_TEXT, source=_TEXT, rationale=_TEXT)
 FORM_OF = {
-    Purpose.IDEAS: IDEAS,
+    AskPurpose.IDEAS: IDEAS,
     **dict.fromkeys(
-        (Purpose.IMPLEMENT, Purpose.REFINE, Purpose.REPAIR, Purpose.MEND, Purpose.ISLAND), SKETCH
+        (AskPurpose.IMPLEMENT, AskPurpose.REFINE, AskPurpose.REPAIR, AskPurpose.MEND, AskPurpose.ISLAND),
+        SKETCH,
     ),
 }
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)

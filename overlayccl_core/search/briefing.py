@@ -16,7 +16,7 @@ import jinja2
 from overlayccl_core import catalog
 from overlayccl_core.asking.clean import without_places
 from overlayccl_core.costmodel.price import Price
-from overlayccl_core.costmodel.theta import Coefficient, Status
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus
 from overlayccl_core.deployments.capabilities import shape_text
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.program import language
@@ -29,20 +29,20 @@ from overlayccl_core.program.ways import with_ways
 from overlayccl_core.search.candidate import INVENTED, Candidate, Origin
 from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.proposer import Standing
-from overlayccl_core.search.style import Purpose
+from overlayccl_core.search.style import AskPurpose
 
 DIGITS = 2
 MOST_FAMILIES = 30  # shown, the cheapest
 MOST_LINES = 60  # of a Program as text
 SYSTEM = "prompts/system.md"
 PROMPTS = {
-    Purpose.IDEAS: "prompts/ideas.md",
-    Purpose.IMPLEMENT: "prompts/implement.md",
-    Purpose.REFINE: "prompts/refine.md",
-    Purpose.REPAIR: "prompts/repair.md",
-    Purpose.MEND: "prompts/mend.md",
-    Purpose.TURN: "prompts/turn.md",
-    Purpose.ISLAND: "prompts/island.md",
+    AskPurpose.IDEAS: "prompts/ideas.md",
+    AskPurpose.IMPLEMENT: "prompts/implement.md",
+    AskPurpose.REFINE: "prompts/refine.md",
+    AskPurpose.REPAIR: "prompts/repair.md",
+    AskPurpose.MEND: "prompts/mend.md",
+    AskPurpose.TURN: "prompts/turn.md",
+    AskPurpose.ISLAND: "prompts/island.md",
 }
 SHARED = "prompts/standing.md"  # included by others
 _NOT_LINEAR_ONLY = ("mul", "div", "maximum", "exp", "log", "reduce_max", "pick", "one_hot")
@@ -66,7 +66,7 @@ class Briefing:
         """The beginning of all prompts of a search: language, Problem, deployment."""
         return self._filled(SYSTEM)
 
-    def prompt(self, purpose: Purpose, **more: Any) -> str:
+    def prompt(self, purpose: AskPurpose, **more: Any) -> str:
         """Return the prompt of a purpose. more: the other variables of its file."""
         return self._filled(PROMPTS[purpose], **more)
 
@@ -135,7 +135,9 @@ class Briefing:
     @property
     def coefficients(self) -> list[str]:
         """The coefficients of the cost model, fitted here."""
-        return [_coefficient(c) for c in self.facts.theta.coefficients if c.status is not Status.UNIDENTIFIED]
+        return [
+            _coefficient(c) for c in self.facts.theta.coefficients if c.status is not FitStatus.UNIDENTIFIED
+        ]
 
     @property
     def refused(self) -> list[str]:

@@ -26,7 +26,7 @@ from overlayccl_core.search.proposal import (
 )
 from overlayccl_core.search.proposer import Standing
 from overlayccl_core.search.proposers.offline import Offline
-from overlayccl_core.search.style import Purpose, style
+from overlayccl_core.search.style import AskPurpose, style
 
 FINE = (ProposalOutcome.PROGRAM, ProposalOutcome.DUPLICATE)
 AGAIN = "it computes what was refused before"
@@ -84,7 +84,7 @@ class Desk:
         """Yield one in place of each failed sketch, from a conversation of its own; NoAnswer as in a style."""
         for one in self.failed or ():
             if one.sketch.direction is standing.problem.direction:
-                yield from self.talk(standing).drafted(Purpose.MEND, failed=one)
+                yield from self.talk(standing).drafted(AskPurpose.MEND, failed=one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Talk:
     _messages: tuple[Message, ...] = ()
 
     def drafted(
-        self, purpose: Purpose, aim: Aim | None = None, **more: Any
+        self, purpose: AskPurpose, aim: Aim | None = None, **more: Any
     ) -> Generator[Sketch, None, Draft | None]:
         """Ask, yield the sketch of the answer, and repair it as often as the search allows.
 
@@ -127,7 +127,7 @@ class Talk:
                 attempt, draft = yield from self.tried(purpose, said, aim)
                 if draft is not None or not repairs_left:
                     return draft
-                purpose = Purpose.REPAIR
+                purpose = AskPurpose.REPAIR
                 wrong = attempt.message if said.function else said.rationale
                 if attempt.outcome is ProposalOutcome.DUPLICATE:
                     wrong = AGAIN
@@ -138,7 +138,7 @@ class Talk:
         return None
 
     def tried(
-        self, purpose: Purpose, said: Sketch, aim: Aim | None = None
+        self, purpose: AskPurpose, said: Sketch, aim: Aim | None = None
     ) -> Generator[Sketch, None, tuple[Attempt, Draft | None]]:
         """Yield a sketch to be tried; return its attempt, and a draft if it is right and can run."""
         standing = self.briefing.standing
@@ -153,15 +153,15 @@ class Talk:
             self.desk.sketches.append(sketch)
         return attempt, Draft(sketch=sketch, candidate=candidate)
 
-    def say(self, purpose: Purpose, **more: Any) -> Answer:
+    def say(self, purpose: AskPurpose, **more: Any) -> Answer:
         """Return the answer to a purpose's prompt, filled in with `more`, or raise NoAnswer."""
         return self.send(purpose, self.message(purpose, **more))
 
-    def message(self, purpose: Purpose, **more: Any) -> User:
+    def message(self, purpose: AskPurpose, **more: Any) -> User:
         """Return a purpose's prompt, filled in with `more`."""
         return User(text=self.briefing.prompt(purpose, **more))
 
-    def send(self, purpose: Purpose, message: User) -> Answer:
+    def send(self, purpose: AskPurpose, message: User) -> Answer:
         """Return the answer to a message, and append both to the conversation; or raise NoAnswer."""
         request = self.request(purpose, message)
         self.digest = request.digest
@@ -169,7 +169,7 @@ class Talk:
         self._messages = (*request.messages, answer.turn)
         return answer
 
-    def request(self, purpose: Purpose, message: User) -> Request:
+    def request(self, purpose: AskPurpose, message: User) -> Request:
         """Return the request of `send`."""
         search = self.desk.search
         return Request(

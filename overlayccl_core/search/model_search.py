@@ -17,7 +17,7 @@ from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposers import offline
-from overlayccl_core.search.style import FOLDER, Purpose
+from overlayccl_core.search.style import FOLDER, AskPurpose
 
 
 def _known(name: str) -> str:
@@ -74,7 +74,7 @@ class Search(offline.Search):
         default=None, ge=0, le=2, description="of sampling; without: the model's own"
     )
     max_tokens: int = Field(default=16000, ge=256, description="of an answer, at most")
-    phases: Mapping[Purpose, How] = Field(
+    phases: Mapping[AskPurpose, How] = Field(
         default={}, description="purpose of a call to what differs there: model, temperature, max_tokens"
     )
     show_scores: bool = Field(
@@ -82,7 +82,7 @@ class Search(offline.Search):
     )
     polish: bool = Field(default=True, description="false: rules turn no knob of what was sketched")
 
-    def how(self, purpose: Purpose) -> dict[str, Any]:
+    def how(self, purpose: AskPurpose) -> dict[str, Any]:
         """Return model, temperature and longest answer for the calls of a purpose."""
         own = self.phases.get(purpose, How()).model_dump(exclude_none=True)
         return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens} | own

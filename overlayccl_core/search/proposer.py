@@ -25,7 +25,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class SearchBudget:
     """The unused part of a search's guards."""
 
     rounds: int
@@ -64,9 +64,9 @@ class Standing:
         return sum(attempt.outcome in EVALUATED for attempt in self.archive.attempts)
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> SearchBudget:
         """The remaining budget."""
-        return Budget(
+        return SearchBudget(
             rounds=self.search.rounds - self.rounds,
             programs=self.search.programs - len(self.archive.candidates),
             seconds=self.search.seconds - self.clock(),

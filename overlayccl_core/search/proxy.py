@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from overlayccl_core.configuration.searches import Proxy
-from overlayccl_core.costmodel.features import Column, Features, features
+from overlayccl_core.costmodel.features import Feature, Features, features
 from overlayccl_core.costmodel.price import Price, price_features
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities, Shape, permute_shapes
@@ -66,7 +66,7 @@ def _shapes(case: Case) -> tuple[Shape, ...]:
 
 def with_sizes(counted: Features, sizes: Mapping[tuple[str, int], int]) -> Features:
     """Return features with the groups of each (reach, size) taken for groups of another size."""
-    renamed: dict[Column, float] = {}
+    renamed: dict[Feature, float] = {}
     for column, amount in counted.items():
         name = _REACH.sub(lambda m: f".{m[1]}{sizes.get((m[1], int(m[2])), int(m[2]))}.", column.name)
         same = replace(column, name=name)

@@ -11,7 +11,7 @@ from overlayccl_core.search.proposal import Sketch
 FOLDER = "search/styles"
 
 
-class Purpose(StrEnum):
+class AskPurpose(StrEnum):
     """The purpose of a call. Each has a file of its name in search/prompts/."""
 
     IDEAS = "ideas"
@@ -33,7 +33,7 @@ class StylePlugIn(Protocol):
     """
 
     most_calls: Callable[[Any], int]  # (search): the most calls of the model in a search of one Case
-    opening: Callable[[Any, Any], tuple[Any, Purpose, User]]
+    opening: Callable[[Any, Any], tuple[Any, AskPurpose, User]]
     propose: Callable[[Any, Any], Iterator[Sketch]]
 
 

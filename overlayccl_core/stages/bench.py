@@ -15,7 +15,7 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings, failed_columns
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.values import Proven, value_check
+from overlayccl_core.evidence.values import ProvenJob, value_check
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.program.case import problem_of
@@ -77,7 +77,7 @@ def run(
         code=code,
     )
     proven = [
-        Proven(
+        ProvenJob(
             job=jobs[_key(row)],
             numerics=NumericsClass(row["numerics"]),
             reference=ArmName.DEVELOPER in row["why"],

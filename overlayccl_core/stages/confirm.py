@@ -22,14 +22,14 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import ConfirmSection, Settings
-from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, deployed_rows, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables, choices_of, deployed_rows, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.faults import fault, fault_in_step
 from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, splits_of
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
 from overlayccl_core.evidence.trained import with_memory_of
-from overlayccl_core.evidence.values import Proven, value_check
+from overlayccl_core.evidence.values import ProvenJob, value_check
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of
 from overlayccl_core.measuring.progress import part_of
 from overlayccl_core.measuring.purposes import Purpose
@@ -58,7 +58,7 @@ def main(job: RuleJob) -> None:
         Settings.from_part(job.option("settings")),
         choices_of(job),
         [load_model(name) for name in json.loads(job.option("models"))],
-        Trained(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS)),
+        TrainingTables(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS)),
         job.partial,
         progress=job.say,
         code=job.option("code"),
@@ -72,7 +72,7 @@ def run(
     settings: Settings,
     problems: Mapping[str, ProblemChoice],
     models: Sequence[Model],
-    trained: Trained,
+    trained: TrainingTables,
     partial_dir: Path,
     *,
     progress: Callable[[str], None],
@@ -112,7 +112,7 @@ class _Listed:
     """A Program with values to check, and the first columns of its rows. alone: it is then timed alone."""
 
     head: Row
-    proven: Proven
+    proven: ProvenJob
     alone: bool
 
 
@@ -201,7 +201,7 @@ class _Launches:
             source = file if deployed else self.backend.emit(program)
             listed[key] = _Listed(
                 head={"problem": problem, **{k: row[k] for k in HEAD}},
-                proven=Proven(
+                proven=ProvenJob(
                     job=Job(key=key, program=program, source=source, deployed=deployed),
                     numerics=NumericsClass(row["numerics"]),
                     reference=row["arm"] == ArmName.DEVELOPER,
@@ -251,7 +251,7 @@ class _Launches:
         )
 
     # --------------------------------------------------------------------------------------------------- in steps
-    def steps(self, model: Model, before: Trained) -> tuple[list[Row], list[Row]]:
+    def steps(self, model: Model, before: TrainingTables) -> tuple[list[Row], list[Row]]:
         """Launch a model's steps; return rows of `confirmed_steps` and `confirmed_stamps`."""
         arms = arms_beside(self.deployment, self.problems, model, before)
         training = arms.training(steps_of(self.settings), self.settings.launches)
@@ -292,7 +292,7 @@ def rows_to_time(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
 
 
 def arms_beside(
-    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, before: Trained
+    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, before: TrainingTables
 ) -> Roster:
     """Return the deployed arm of a model, and the arms trained beside it."""
     rows = [row for decided in problems.values() for row in rows_of(decided)]

@@ -10,9 +10,9 @@ from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.fidelity import Scored, fidelity
 from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, errors_without_terms, fit
 from overlayccl_core.costmodel.price import price_features
-from overlayccl_core.costmodel.theta import Status
+from overlayccl_core.costmodel.theta import FitStatus
 from overlayccl_core.measuring.measurements import Measurement, measurements
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -36,25 +36,27 @@ def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], N
     measured = measurements(probes.iter_rows(named=True))
     programs = _programs(probes, measured)
     fitted = [
-        Observation(features=counts, time_us=timed.estimate.value, judges=role is Role.MIXED)
+        Observation(features=counts, time_us=timed.estimate.value, judges=role is ProbeRole.MIXED)
         for role, counts, timed in programs
-        if role is not Role.HELD_OUT
+        if role is not ProbeRole.HELD_OUT
     ]
     fit_settings = FitSettings(
         ridge=settings.fit.ridge, bootstraps=settings.fit.bootstraps, seed=settings.fit.seed
     )
     result = fit(fitted, fit_settings, fingerprint=fingerprint)
     _tell(result, fitted, fit_settings, progress)
-    heldout = [(counts, timed) for role, counts, timed in programs if role is Role.HELD_OUT]
+    heldout = [(counts, timed) for role, counts, timed in programs if role is ProbeRole.HELD_OUT]
     judged = _heldout_row(result, heldout, progress)
     return {"theta": result.theta.to_rows(), "fidelity": [{**judged, "fingerprint": fingerprint}]}
 
 
-def _programs(probes: pl.DataFrame, measured: dict[str, Measurement]) -> list[tuple[Role, Any, Measurement]]:
+def _programs(
+    probes: pl.DataFrame, measured: dict[str, Measurement]
+) -> list[tuple[ProbeRole, Any, Measurement]]:
     """Return (role, features, samples) of every Program, once."""
     once = probes.unique("program", keep="first", maintain_order=True)
     return [
-        (Role(row["role"]), features(loads(row["program_json"])), measured[row["program"]])
+        (ProbeRole(row["role"]), features(loads(row["program_json"])), measured[row["program"]])
         for row in once.iter_rows(named=True)
         if row["program"] in measured
     ]
@@ -85,7 +87,7 @@ def _tell(
     result: Fit, observations: list[Observation], settings: FitSettings, progress: Callable[[str], None]
 ) -> None:
     """Report the fit in a few lines: statuses, increments, and the use of each term."""
-    by_status = {s: sum(c.status is s for c in result.theta.coefficients) for s in Status}
+    by_status = {s: sum(c.status is s for c in result.theta.coefficients) for s in FitStatus}
     progress("coefficients: " + ", ".join(f"{n} {s.value}" for s, n in by_status.items() if n))
     progress("increments kept: " + (", ".join(result.increments) or "none"))
     errors = errors_without_terms(observations, settings)

@@ -10,7 +10,7 @@ from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import Settings
-from overlayccl_core.evidence.choices import ProblemChoice, Trained, choices_of, rows_of
+from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables, choices_of, rows_of
 from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
 from overlayccl_core.measuring.purposes import Purpose
@@ -34,7 +34,7 @@ def main(job: RuleJob) -> None:
         Settings.from_part(job.option("settings")),
         choices_of(job),
         load_model(name),
-        Trained(steps=job.read(STEPS), stamps=job.read(STAMPS)),
+        TrainingTables(steps=job.read(STEPS), stamps=job.read(STAMPS)),
         job.partial,
         progress=job.say,
         code=job.option("code"),
@@ -49,7 +49,7 @@ def run(
     settings: Settings,
     problems: Mapping[str, ProblemChoice],
     model: Model,
-    trained: Trained,
+    trained: TrainingTables,
     partial_dir: Path,
     *,
     progress: Callable[[str], None],
@@ -76,7 +76,7 @@ def partial_rule(model: str) -> str:
 
 
 def _arms(
-    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, trained: Trained
+    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, trained: TrainingTables
 ) -> Roster:
     """Return the arms at the deployed M: the deployed files, and the arms that `confirm` times beside them.
 

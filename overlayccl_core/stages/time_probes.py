@@ -12,7 +12,7 @@ import polars as pl
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.probe import Probe, ProbeRole
 from overlayccl_core.probes.probe_timings import time_probes
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.program.json_form import loads
@@ -54,7 +54,7 @@ def run(
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     sweep = to_time(deployment, settings, can, progress)
     every = {one.program.digest: one for one in [*_chosen(chosen), *sweep]}
-    fixed = {one.program.digest for one in sweep if one.role is not Role.HELD_OUT}
+    fixed = {one.program.digest for one in sweep if one.role is not ProbeRole.HELD_OUT}
     by: dict[str, list[str]] = {}
     for program, search in chosen.select("program", "search").unique().sort("program", "search").iter_rows():
         by.setdefault(program, []).append(search)
@@ -78,6 +78,6 @@ def run(
 def _chosen(chosen: pl.DataFrame) -> list[Probe]:
     once = chosen.unique("program", keep="first", maintain_order=True)
     return [
-        Probe(name=row["probe"], role=Role(row["role"]), program=loads(row["program_json"]))
+        Probe(name=row["probe"], role=ProbeRole(row["role"]), program=loads(row["program_json"]))
         for row in once.iter_rows(named=True)
     ]

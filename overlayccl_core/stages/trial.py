@@ -14,7 +14,7 @@ import polars as pl
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment, load
-from overlayccl_core.evidence.values import Proven, value_check
+from overlayccl_core.evidence.values import ProvenJob, value_check
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads
@@ -64,7 +64,7 @@ def run(
     """
     backend = backend_of(deployment)
     rows = [row for row in candidates.iter_rows(named=True) if _is_proven_sketch(row)]
-    proven = [Proven(job=_job(row, backend.emit), numerics=NumericsClass(row["numerics"])) for row in rows]
+    proven = [ProvenJob(job=_job(row, backend.emit), numerics=NumericsClass(row["numerics"])) for row in rows]
     if not proven:
         progress("no sketch is proven, so none is run")
         return []

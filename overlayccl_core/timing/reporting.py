@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.launching.status import Phase, StatusFile
 from overlayccl_core.measuring.progress import ProgressStep, takes_steps, tell
 
 LINE_S = 30.0  # between lines
@@ -32,13 +32,13 @@ class Reporter:
 
     def watch(self, rows: NDArray[np.int64]) -> None:
         """Look at the status rows, int64[ranks, 7]."""
-        phase, now = Phase(int(rows[:, Status.PHASE].min())), time.monotonic()
+        phase, now = Phase(int(rows[:, StatusFile.PHASE].min())), time.monotonic()
         if phase is self._phase and now - self._said_at < self._every_s:
             return
         if phase is not self._phase:
             self.progress(f"{self.head}: {phase.words}")
         elif phase in ROUNDS and (total := self.total()) is not None:
-            self._tell_round(int(rows[:, Status.ROUND].min()), total)
+            self._tell_round(int(rows[:, StatusFile.ROUND].min()), total)
         self._phase, self._said_at = phase, now
 
     def _tell_round(self, done: int, total: int) -> None:

@@ -25,7 +25,7 @@ Values = Mapping[Value, Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class ChainStage:
     """A link of a model's chain: run(x, batch), and the names of its parameters.
 
     x is the output of the stage before (None for the first); the last stage returns the mean loss of the batch.
@@ -43,7 +43,7 @@ class Chain(Protocol):
     def whole(self, batch: Batch) -> Tensor:
         """Return the mean loss: all stages in one piece."""
 
-    def stages(self) -> Sequence[Stage]:
+    def stages(self) -> Sequence[ChainStage]:
         """Return the stages in the order of the forward pass."""
 
 
@@ -121,6 +121,6 @@ class DataParallelStep:
         [self._cotangent] = gradients or (None,)
 
 
-def _on(stage: Stage, batch: Batch) -> Callable[..., Tensor]:
+def _on(stage: ChainStage, batch: Batch) -> Callable[..., Tensor]:
     """The stage as a function of the previous stage's output: of nothing, for the first."""
     return lambda x=None: stage.run(x, batch)

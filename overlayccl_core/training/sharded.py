@@ -110,7 +110,7 @@ class _Run:
         return self._x.grad, self._leaf.grad
 
 
-class Chain(Module):
+class ModuleChain(Module):
     """The model with a module for each unit, in `units`: the framework gathers and frees module by module."""
 
     def __init__(self, pieces: Any) -> None:  # Pieces with the protocol Units
@@ -126,7 +126,7 @@ class Chain(Module):
 
 
 class _Unit(torch.nn.Module):  # type: ignore[misc]
-    def __init__(self, chain: Chain, k: int) -> None:
+    def __init__(self, chain: ModuleChain, k: int) -> None:
         super().__init__()
         self.k = k
         self.run = chain.pieces.unit

@@ -20,7 +20,7 @@ FEWEST_BYTES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class TrainingText:
     """uint8[bytes] or int32[tokens] for training and for validation."""
 
     train: Tensor
@@ -28,7 +28,7 @@ class Text:
 
 
 @cache
-def standard_library(folder: Path | None = None) -> Text:
+def standard_library(folder: Path | None = None) -> TrainingText:
     """Return the standard library's text.
 
     Raises:
@@ -49,7 +49,7 @@ def standard_library(folder: Path | None = None) -> Text:
 
 
 @cache
-def of(folder: str | None, tokenizer: str | None = None) -> Text:
+def of(folder: str | None, tokenizer: str | None = None) -> TrainingText:
     """Return the text of a model's `corpus` and `tokenizer`.
 
     Raises:
@@ -60,11 +60,11 @@ def of(folder: str | None, tokenizer: str | None = None) -> Text:
     if tokenizer is None:
         return _text(*corpus.read(Path(folder)))
     train, validation = tokens.read(Path(folder), Path(tokenizer))
-    return Text(train=torch.from_numpy(train), validation=torch.from_numpy(validation))
+    return TrainingText(train=torch.from_numpy(train), validation=torch.from_numpy(validation))
 
 
-def _text(train: bytes, validation: bytes) -> Text:
-    return Text(
+def _text(train: bytes, validation: bytes) -> TrainingText:
+    return TrainingText(
         train=torch.frombuffer(bytearray(train), dtype=torch.uint8),
         validation=torch.frombuffer(bytearray(validation), dtype=torch.uint8),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from overlayccl_core.archiving import crate as manifests
 from overlayccl_core.archiving.crate import NAME, crate_of, held
-from overlayccl_core.archiving.jobs import Job
+from overlayccl_core.archiving.jobs import JobRecord
 from overlayccl_core.archiving.manifest import Manifest
 from tests.archiving import validator
 
@@ -37,8 +37,8 @@ SAID = Manifest(
 )
 
 
-def job(rule: str, inputs: tuple[str, ...], output: str, nodes: int) -> Job:
-    return Job(
+def job(rule: str, inputs: tuple[str, ...], output: str, nodes: int) -> JobRecord:
+    return JobRecord(
         name=rule,
         rule=rule,
         command=f"python -P -m workflow_scripts.stage {rule} --outputs made={output}",

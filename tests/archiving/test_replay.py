@@ -9,7 +9,7 @@ import pytest
 
 from overlayccl_core import loader
 from overlayccl_core.archiving.findings import CheckOutcome
-from overlayccl_core.archiving.jobs import Job, jobs_of
+from overlayccl_core.archiving.jobs import JobRecord, jobs_of
 from overlayccl_core.archiving.replay import Planned, _python, told
 from overlayccl_core.tables import records
 from tests.tables.test_records import TOLD
@@ -18,7 +18,7 @@ TREE = "results/local"
 CODE = "0123456789abcdef"
 OUTPUTS = (f"{TREE}/fidelity.html", f"{TREE}/theta.html")
 LOG, COMMAND = (f"{TREE}/logs/fit.log",), "python -P -m workflow_scripts.stage fit"
-BEFORE = Job(
+BEFORE = JobRecord(
     name="fit",
     rule="fit",
     command=COMMAND,
@@ -42,7 +42,7 @@ PLANNED = Planned(
 )
 
 
-def outcome(*jobs: Job, plan: Planned = PLANNED, folder: Path = Path()) -> tuple[CheckOutcome, str]:
+def outcome(*jobs: JobRecord, plan: Planned = PLANNED, folder: Path = Path()) -> tuple[CheckOutcome, str]:
     ((found, job),) = told(folder, [plan], jobs)
     assert job is plan
     return found.outcome, found.message

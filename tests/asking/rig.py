@@ -2,7 +2,7 @@
 
 import pytest
 
-from overlayccl_core.asking.claude import BASE_URL, Claude, Settings
+from overlayccl_core.asking.claude import BASE_URL, Claude, ClaudeSettings
 from overlayccl_core.asking.conversation import Answer, NoAnswer, Request, User
 from tests.asking.messages_api import Api, Play
 
@@ -26,7 +26,7 @@ class Rig:
     def claude(self, url: str, **settings: float) -> Claude:
         limits = {"request_seconds": 5.0, "total_seconds": 1000.0, **settings}
         self._environment.setenv(BASE_URL, url)
-        self.made.append(Claude(Settings(**limits), sleep=self.waits.append))
+        self.made.append(Claude(ClaudeSettings(**limits), sleep=self.waits.append))
         return self.made[-1]
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.asking import claude_http
-from overlayccl_core.asking.claude import BASE_URL, KEY, LONGEST_WAIT_S, Settings
+from overlayccl_core.asking.claude import BASE_URL, KEY, LONGEST_WAIT_S, ClaudeSettings
 from overlayccl_core.asking.claude_errors import retry_after_s
 from overlayccl_core.asking.claude_form import NOT_AN_OBJECT
 from overlayccl_core.asking.conversation import (
@@ -313,7 +313,7 @@ def test_no_proxy_hears_what_goes_in_clear(rig: Rig, variable: str, monkeypatch:
 
 def test_no_configuration_says_where_the_key_goes() -> None:
     with pytest.raises(ValueError, match="base_url"):
-        Settings.from_data({"base_url": "https://api.example.org"})
+        ClaudeSettings.from_data({"base_url": "https://api.example.org"})
 
 
 @pytest.mark.parametrize(
@@ -343,6 +343,6 @@ def test_a_client_that_cannot_be_made_is_said_before_anything_starts(
 def test_nothing_but_asking_imports_the_package() -> None:
     code = (
         "import sys; from overlayccl_core.asking import claude, command, ledger, replay; "
-        "claude.Claude(claude.Settings()); sys.exit('anthropic' in sys.modules or 'httpx2' in sys.modules)"
+        "claude.Claude(claude.ClaudeSettings()); sys.exit('anthropic' in sys.modules or 'httpx2' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overlayccl_core.asking import money
-from overlayccl_core.asking.claude import BASE_URL, KEY, Claude, Settings
+from overlayccl_core.asking.claude import BASE_URL, KEY, Claude, ClaudeSettings
 from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, ReplyOutcome, Request, Stop, Usage
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.asking.record import FOLDER, read, spent
@@ -167,7 +167,7 @@ def test_what_was_not_sent_cost_nothing(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv(KEY, SECRET)
     monkeypatch.setenv(name, value)
-    one = ledger(Claude(Settings(tries=2), sleep=lambda _: None), tmp_path, max_usd=9.0)
+    one = ledger(Claude(ClaudeSettings(tries=2), sleep=lambda _: None), tmp_path, max_usd=9.0)
     for _ in range(3):
         assert name in str(error := refused(one)) or "cannot be reached" in str(error)
     assert [call.record.usd for call in one.calls] == [0.0, 0.0, 0.0]
@@ -242,7 +242,7 @@ def test_whatever_a_service_does_no_more_is_spent_than_may_be(
     tree, max_usd = tmp_path_factory.mktemp("tree"), share * MOST
     with Api(*plays) as server:
         monkeypatch.setenv(BASE_URL, server.url)
-        claude = Claude(Settings(tries=3, request_seconds=5), sleep=lambda _: None)
+        claude = Claude(ClaudeSettings(tries=3, request_seconds=5), sleep=lambda _: None)
         one = ledger(claude, tree, max_usd=max_usd)
         for number in range(6):
             try:

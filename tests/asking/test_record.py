@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.asking.conversation import Answer, ReplyOutcome, Stop, ToolCall, Usage
-from overlayccl_core.asking.record import FOLDER, Record, Records, read, spent
+from overlayccl_core.asking.record import FOLDER, CallRecord, Records, read, spent
 from tests.asking.requests import Told, ledger, request
 
 ANSWER = Answer(
@@ -20,7 +20,7 @@ ANSWER = Answer(
 )
 
 
-def record(tree: Path) -> tuple[Path, Record]:
+def record(tree: Path) -> tuple[Path, CallRecord]:
     ledger(Told([ANSWER]), tree).ask(request(), purpose="sketch", style="enumerate")
     (file,) = (tree / "a" / FOLDER).iterdir()
     return file, read(file)

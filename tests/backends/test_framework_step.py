@@ -10,10 +10,10 @@ import torch
 
 from overlayccl_core.backends.torch_ranks.joining import RankPlace
 from overlayccl_core.backends.torchdist import frameworks, rank
-from overlayccl_core.launching.status import WIDTH, Status
+from overlayccl_core.launching.status import WIDTH, StatusFile
 from overlayccl_core.measuring.frameworks import framework_arm
 
-SHARED = Status(np.zeros((1, WIDTH), np.int64))
+SHARED = StatusFile(np.zeros((1, WIDTH), np.int64))
 ALONE = RankPlace(rank=0, ranks=1, local_rank=0, local_ranks=1, shared=SHARED)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Checks, ProofCheck, Reason, Verdict
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.problem import Problem
@@ -16,7 +16,7 @@ def judge(
     source: str,
     function: str,
     problem: Problem,
-    checks: frozenset[Check] = ALL_CHECKS,
+    checks: Checks = ALL_CHECKS,
     *,
     capabilities: Capabilities | None = None,
     memory_budget_bytes: int | None = None,
@@ -38,12 +38,12 @@ def assert_stopped(
     function: str,
     problem: Problem,
     reason: Reason,
-    *by: Check,
+    *by: ProofCheck,
     **limits: Any,
 ) -> None:
     """Rejected for `reason`; accepted without the checks `by`, and rejected by each one of them alone."""
 
-    def judged(checks: frozenset[Check]) -> Verdict:
+    def judged(checks: Checks) -> Verdict:
         return judge(source, function, problem, checks, **limits)
 
     verdict = judged(ALL_CHECKS)

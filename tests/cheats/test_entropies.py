@@ -13,7 +13,7 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, Checks, ProofCheck, Reason, Verdict
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.problems.trial_data import logits as trial_data
 from overlayccl_core.program.kinds import Rejected
@@ -22,7 +22,7 @@ from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.tracing import trace_source
 
 FILES = ("entropies", "uneven_entropies", "hidden_entropies")
-FRIENDLY = ALL_CHECKS - {Check.HOSTILE}
+FRIENDLY = ALL_CHECKS - {ProofCheck.HOSTILE}
 CONFIGURED = {"tokens": 256, "words": 1024}
 RANGE = {"range": 40}
 FEW = {"tokens": 16, "words": 48}
@@ -179,7 +179,7 @@ SOURCES = {
 
 def judged(
     function: str,
-    checks: frozenset[Check] = ALL_CHECKS,
+    checks: Checks = ALL_CHECKS,
     *,
     back: bool = False,
     ranks: int = 4,

@@ -14,7 +14,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.gates.verdict import Check, Reason
+from overlayccl_core.gates.verdict import ProofCheck, Reason
 from overlayccl_core.program import arithmetics, language
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.library import functions_of
@@ -127,7 +127,7 @@ def asked(name: str) -> tuple[str, str, Problem]:
 def test_a_cheat_is_stopped_as_it_says_by_each_check_that_it_names(name: str) -> None:
     found = STOPPED.search(CHEATS[name])
     assert found, f"{name} is neither honest nor stopped"
-    reason, checks = Reason[found[1]], [Check[check] for check in (found[2] or "").split(", ") if check]
+    reason, checks = Reason[found[1]], [ProofCheck[check] for check in (found[2] or "").split(", ") if check]
     if checks:
         assert_stopped(*asked(name), reason, *checks, **LIMITS.get(name, {}))
     else:
@@ -168,4 +168,4 @@ def test_a_detour_through_integers_if_they_were_in_the_language(monkeypatch: pyt
     """The run in its own dtypes stops it, too."""
     monkeypatch.setattr(language, "dtype_of", lambda name: _Int32(name) if name == "int32" else DType(name))
     monkeypatch.setitem(arithmetics.NUMPY_DTYPES, _Int32("int32"), "int32")  # type: ignore[misc]
-    assert_stopped(*asked("means.rounds_to_integers"), Reason.INACCURATE, Check.NUMERICS)
+    assert_stopped(*asked("means.rounds_to_integers"), Reason.INACCURATE, ProofCheck.NUMERICS)

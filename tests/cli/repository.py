@@ -12,7 +12,7 @@ import polars as pl
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import read
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.stages import fit
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -80,8 +80,8 @@ def fitted(root: Path) -> None:
 @cache
 def _fitted() -> Mapping[str, Any]:
     deployment = load(REPOSITORY / "config/deployments/local.yaml")
-    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
-    probes += mixed_probes(deployment, seed=2, count=8, role=Role.HELD_OUT)
+    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=ProbeRole.MIXED)
+    probes += mixed_probes(deployment, seed=2, count=8, role=ProbeRole.HELD_OUT)
     rows = [{"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=4)} for p in probes]
     settings = read(REPOSITORY / "config/config.yaml")
     return {"probes": rows, **fit.run(settings, pl.DataFrame(rows), progress=lambda _: None)}

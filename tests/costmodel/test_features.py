@@ -7,7 +7,7 @@ import pytest
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.costmodel.features import CACHED_BYTES, Increment, Term, features
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import ProbeBuilder, Role, resized
+from overlayccl_core.probes.probe import ProbeBuilder, ProbeRole, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import contiguous, groups_of
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
@@ -275,7 +275,7 @@ def test_every_column_has_a_term_and_a_unit() -> None:
         tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)),
         memory_budget_bytes=2**30,
     )
-    probes = mixed_probes(deployment, seed=5, count=40, role=Role.MIXED)
+    probes = mixed_probes(deployment, seed=5, count=40, role=ProbeRole.MIXED)
     columns = {c for p in probes for c in features(p.program)}
     assert {c.term for c in columns} == set(Term)
     assert {c.unit for c in columns} == {"us", "us/B", "us/run"}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.costmodel.features import Column, Features, Increment, Term, features
+from overlayccl_core.costmodel.features import Feature, Features, Increment, Term, features
 from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, errors_without_terms, fit
 from overlayccl_core.costmodel.price import price, price_features
-from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.probe import Probe, ProbeRole
 from overlayccl_core.probes.structured import structured_probes
 
 FOUR = Deployment(
@@ -24,13 +24,13 @@ FOUR = Deployment(
     tiers=(Tier(name="node", ranks=4),),
     memory_budget_bytes=2**29,
 )
-PROBES = structured_probes(FOUR) + mixed_probes(FOUR, seed=1, count=60, role=Role.MIXED)
+PROBES = structured_probes(FOUR) + mixed_probes(FOUR, seed=1, count=60, role=ProbeRole.MIXED)
 FEATURES = [features(p.program) for p in PROBES]
 SETTINGS = FitSettings(bootstraps=60)
 QUICK = FitSettings(bootstraps=2)  # where no interval counts
 
 
-def a_theta() -> dict[Column, float]:
+def a_theta() -> dict[Feature, float]:
     """Costs of the size that CPU ranks have: milliseconds a collective, microseconds a local operation."""
     rng = np.random.default_rng(7)
     theta = {}
@@ -48,19 +48,19 @@ def a_theta() -> dict[Column, float]:
 TRUE = a_theta()
 
 
-def timed(counted: Features, theta: Mapping[Column, float]) -> float:
+def timed(counted: Features, theta: Mapping[Feature, float]) -> float:
     return sum(theta.get(column, 0.0) * amount for column, amount in counted.items())
 
 
 def observations(
-    theta: Mapping[Column, float], *, noise: float = 0.0, probes: list[Probe] = PROBES, seed: int = 0
+    theta: Mapping[Feature, float], *, noise: float = 0.0, probes: list[Probe] = PROBES, seed: int = 0
 ) -> list[Observation]:
     rng = np.random.default_rng(seed)
     observed = []
     for probe in probes:
         f = features(probe.program)
         us = timed(f, theta) * float(np.exp(noise * rng.normal()))
-        observed.append(Observation(features=f, time_us=us, judges=probe.role is Role.MIXED))
+        observed.append(Observation(features=f, time_us=us, judges=probe.role is ProbeRole.MIXED))
     return observed
 
 
@@ -71,13 +71,13 @@ def noisy() -> Fit:
 
 def test_a_known_theta_comes_back() -> None:
     theta = fit(observations(TRUE, noise=1e-3), replace(QUICK, ridge=1e-6)).theta
-    assert {c.status for c in theta.coefficients} == {Status.FITTED}
+    assert {c.status for c in theta.coefficients} == {FitStatus.FITTED}
     for column, value in TRUE.items():
         assert theta.values[column] == pytest.approx(value, rel=0.1), column.name
 
 
 def test_prices_are_right_to_the_noise_on_programs_outside_the_fit(noisy: Fit) -> None:
-    heldout = mixed_probes(FOUR, seed=2, count=60, role=Role.HELD_OUT)
+    heldout = mixed_probes(FOUR, seed=2, count=60, role=ProbeRole.HELD_OUT)
     errors = []
     for probe in heldout:
         us = price(probe.program, noisy.theta).us
@@ -98,7 +98,7 @@ def test_prediction_intervals_cover_four_of_five() -> None:
     theta = fit(observations(TRUE, noise=0.15), QUICK).theta
     rng = np.random.default_rng(3)
     inside = []
-    for probe in mixed_probes(FOUR, seed=3, count=150, role=Role.HELD_OUT):
+    for probe in mixed_probes(FOUR, seed=3, count=150, role=ProbeRole.HELD_OUT):
         priced = price(probe.program, theta)
         measured = timed(features(probe.program), TRUE) * np.exp(0.15 * rng.normal())
         assert priced.low_us is not None and priced.high_us is not None
@@ -115,7 +115,7 @@ def test_a_column_that_costs_nothing_is_zero() -> None:
 
 
 def test_columns_that_always_come_together_are_unidentified() -> None:
-    twin = Column(name="twin.count", term=Term.COPIES, unit="us")
+    twin = Feature(name="twin.count", term=Term.COPIES, unit="us")
     wait = next(c for c in TRUE if c.name == "wait.count")
     doubled = [
         replace(o, features={**o.features, twin: 2 * o.features[wait]} if wait in o.features else o.features)
@@ -123,14 +123,14 @@ def test_columns_that_always_come_together_are_unidentified() -> None:
     ]
     theta = fit(doubled, QUICK).theta
     status = {c.column.name: c.status for c in theta.coefficients}
-    assert status["twin.count"] is status["wait.count"] is Status.UNIDENTIFIED
-    assert sum(s is Status.UNIDENTIFIED for s in status.values()) == 2
+    assert status["twin.count"] is status["wait.count"] is FitStatus.UNIDENTIFIED
+    assert sum(s is FitStatus.UNIDENTIFIED for s in status.values()) == 2
     assert price_features({wait: 1.0}, theta).us is None
     assert price_features({wait: 1.0}, theta).missing == ("wait.count",)
 
 
 def test_a_column_that_no_probe_has_leaves_a_program_without_a_price(noisy: Fit) -> None:
-    other = Column(name="all_reduce.network224.alone.count", term=Term.COLLECTIVES, unit="us")
+    other = Feature(name="all_reduce.network224.alone.count", term=Term.COLLECTIVES, unit="us")
     priced = price_features({other: 1.0}, noisy.theta)
     assert (priced.us, priced.missing) == (None, (other.name,))
 
@@ -173,6 +173,6 @@ def test_bad_observations_are_refused() -> None:
 
 
 def test_a_coefficient_has_a_value_unless_it_is_unidentified() -> None:
-    column = Column(name="wait.count", term=Term.COLLECTIVES, unit="us")
+    column = Feature(name="wait.count", term=Term.COLLECTIVES, unit="us")
     with pytest.raises(ValueError, match="has no value"):
-        Coefficient(column=column, value=None, low=None, high=None, status=Status.FITTED, programs=3)
+        Coefficient(column=column, value=None, low=None, high=None, status=FitStatus.FITTED, programs=3)

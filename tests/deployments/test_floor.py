@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
-from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.probes.probe import ProbeBuilder, ProbeRole
 from overlayccl_core.program import nodes
 from overlayccl_core.program.groups import groups_of
 from overlayccl_core.program.kinds import Kind
@@ -20,7 +20,7 @@ EXCHANGE = (Kind.ALL_TO_ALL, 256)
 def finished(build: Callable[[ProbeBuilder], None], *, uniform: bool = False) -> Program:
     probe = ProbeBuilder(4, 4, uniform=uniform)
     build(probe)
-    return probe.finish("p", Role.STRUCTURED).program
+    return probe.finish("p", ProbeRole.STRUCTURED).program
 
 
 def waiting(*calls: Call) -> Program:

@@ -11,7 +11,7 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.configuration import topology
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.deployments.floor import Floor, Probed, _busiest_bytes, floor_from_probes
-from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.probes.probe import ProbeBuilder, ProbeRole
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.program import Boundary, Issue, Program
@@ -77,7 +77,7 @@ def test_graphs_follow_each_other_and_calls_of_one_may_hide_in_each_other() -> N
             for _ in range(calls):
                 value = probe.issue(Kind.ALL_REDUCE, value)
             probe.write(value)
-        return floor.us(probe.finish("p", Role.STRUCTURED).program)
+        return floor.us(probe.finish("p", ProbeRole.STRUCTURED).program)
 
     assert of(1) == of(5) == pytest.approx(first_us, rel=0.01)
     assert of(1, 5, 1) == pytest.approx(3 * first_us, rel=0.01)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from docs import paper
-from overlayccl_core.archiving.jobs import Job
+from overlayccl_core.archiving.jobs import JobRecord
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.cli import verify
 from overlayccl_core.report.tree import Tree, trees_of
@@ -32,7 +32,7 @@ def archive(place: Path, *worths: Worth) -> paper.Archive:
     (place / "made.parquet").write_bytes(b"")
     file = place / "local.tar.zst"
     file.write_bytes(b"some bytes")
-    job = Job(
+    job = JobRecord(
         name="probe",
         rule="probe",
         command="",

@@ -9,7 +9,7 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import read_library
@@ -77,7 +77,7 @@ def test_every_known_way_forward_and_backward_and_random_programs_on_four_ranks(
         name="here", backend="torchdist", library="gloo", ranks=4, ranks_per_node=4,
         tiers=(Tier(name="node", ranks=4),), memory_budget_bytes=2**30,
     )  # fmt: skip
-    mixed = mixed_probes(deployment, seed=11, count=25, role=Role.MIXED)
+    mixed = mixed_probes(deployment, seed=11, count=25, role=ProbeRole.MIXED)
     programs |= {probe.name: probe.program for probe in mixed}
     assert len(programs) > 60
     differing = differences(programs, tmp_path)

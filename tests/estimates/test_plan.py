@@ -11,7 +11,7 @@ from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import FOLDER
 from overlayccl_core.configuration.settings import Settings, read
-from overlayccl_core.configuration.topology import Calibration
+from overlayccl_core.configuration.topology import ClusterTimes
 from overlayccl_core.estimates.plan import Run, listed_of
 from overlayccl_core.estimates.sizes import peak_of, sizes_of
 from overlayccl_core.estimates.span import Span
@@ -43,7 +43,7 @@ def settings(**overrides: str) -> Settings:
     return read(ROOT / "config/config.yaml", overrides)
 
 
-def planned(given: Settings, figures: Calibration | None = None) -> Run:
+def planned(given: Settings, figures: ClusterTimes | None = None) -> Run:
     boxes = deployment()
     cases = {problem: cases_of(given, boxes, problem, ROOT) for problem in given.problems}
     of_searches = tuple(rounds(given.searches, ROOT / FOLDER))

@@ -10,7 +10,7 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchdist.backend import emit, run_once
 from overlayccl_core.backends.trials import Observed, Trial, observed
-from overlayccl_core.evidence.values import Proven, value_check
+from overlayccl_core.evidence.values import ProvenJob, value_check
 from overlayccl_core.gates import small_values
 from overlayccl_core.program.meaning import TooLarge
 from overlayccl_core.program.numerics import NumericsClass
@@ -21,12 +21,12 @@ from tests.on_ranks import here, meaning
 FEW = 2**9
 
 
-def proven(program: Program, name: str, source: str | None = None) -> Proven:
+def proven(program: Program, name: str, source: str | None = None) -> ProvenJob:
     made = emit(program) if source is None else source
-    return Proven(job=Job(key=name, program=program, source=made), numerics=NumericsClass.REORDERED)
+    return ProvenJob(job=Job(key=name, program=program, source=made), numerics=NumericsClass.REORDERED)
 
 
-def of_all_problems(**places: int) -> list[Proven]:
+def of_all_problems(**places: int) -> list[ProvenJob]:
     listed = []
     for name in loader.names("problems"):
         for problem in catalog.directions(case(name, **places)):

@@ -10,7 +10,7 @@ from benchmarks.examples import example
 from overlayccl_core import catalog
 from overlayccl_core.gates.components import components
 from overlayccl_core.gates.equivalence import denominator, own_error, prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, ProofCheck, Reason, Verdict
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program import meaning
 from overlayccl_core.program.kinds import FLOATS, DType
@@ -153,7 +153,7 @@ def test_nan_behind_the_valid_elements_comes_through_a_mask_by_multiplication() 
     problem = _valid(valid, None)
     program, right = traced(by_zero, problem), traced(reference, problem)
     assert prove(program, right).reason is Reason.GAIN
-    assert prove(program, right, ALL_CHECKS - {Check.GAIN}).reason is Reason.INACCURATE
+    assert prove(program, right, ALL_CHECKS - {ProofCheck.GAIN}).reason is Reason.INACCURATE
 
 
 def test_a_reference_of_another_case_is_no_reference() -> None:

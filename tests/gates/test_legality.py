@@ -4,7 +4,7 @@ import pytest
 
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates.legality import check
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Reason
+from overlayccl_core.gates.verdict import ALL_CHECKS, ProofCheck, Reason
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
@@ -60,7 +60,7 @@ for layer in range(2):
     verdict = check(program)
     assert verdict.reason is Reason.ORDER
     assert "block[0, 1]" in verdict.message and "total[0, 0]" in verdict.message
-    assert check(program, checks=ALL_CHECKS - {Check.ORDER}).passed
+    assert check(program, checks=ALL_CHECKS - {ProofCheck.ORDER}).passed
 
 
 @pytest.mark.parametrize("linear", [True, False])

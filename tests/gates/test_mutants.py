@@ -5,7 +5,7 @@ import pytest
 
 from overlayccl_core.gates import equivalence
 from overlayccl_core.gates.equivalence import prove
-from overlayccl_core.gates.verdict import ALL_CHECKS, Check, Verdict
+from overlayccl_core.gates.verdict import ALL_CHECKS, ProofCheck, Verdict
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program import atoms
 from overlayccl_core.program.program import Program
@@ -13,7 +13,7 @@ from tests.random_programs import equal_over_elements, mutant, random_program
 
 PROGRAMS = 220
 MUTANTS_EACH = 4
-VALUES_ONLY = ALL_CHECKS - {Check.NUMERICS}  # what the full-size proof decides
+VALUES_ONLY = ALL_CHECKS - {ProofCheck.NUMERICS}  # what the full-size proof decides
 
 
 def verdicts(program: Program, reference: Program, monkeypatch: pytest.MonkeyPatch) -> list[Verdict]:

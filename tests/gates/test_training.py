@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from overlayccl_core.gates.training import Losses, Trained, band, judge, passes
+from overlayccl_core.gates.training import ArmOnTrial, Losses, band, judge, passes
 from overlayccl_core.gates.verdict import Reason, Verdict
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program.numerics import NumericsClass
 from tests.gates.training_evidence import MATMULS, SEEDS, arm, curve, steps, trial
 
 
-def matmuls(trained: Trained) -> Verdict:
+def matmuls(trained: ArmOnTrial) -> Verdict:
     return judge(trained)[0]
 
 
-def gradients(trained: Trained) -> Verdict:
+def gradients(trained: ArmOnTrial) -> Verdict:
     return judge(trained)[1]
 
 
-def losses(trained: Trained) -> Verdict:
+def losses(trained: ArmOnTrial) -> Verdict:
     return judge(trained)[2]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core.gates.training import ArmEvidence, Losses, Trained
+from overlayccl_core.gates.training import ArmEvidence, ArmOnTrial, Losses
 from overlayccl_core.program.numerics import NumericsClass
 
 LAUNCHES = range(5)
@@ -46,7 +46,7 @@ def arm(name: str, us: float, **curve_changes: Any) -> ArmEvidence:
     )
 
 
-def trial(numerics: NumericsClass = NumericsClass.REORDERED, **changes: Any) -> Trained:
+def trial(numerics: NumericsClass = NumericsClass.REORDERED, **changes: Any) -> ArmOnTrial:
     """finalist_1 beside developer, half as fast; `changes` to finalist_1."""
     mine = arm("finalist_1", 1000.0, change=1e-6)
-    return Trained(arm=replace(mine, **changes), developer=arm("developer", 2000.0), numerics=numerics)
+    return ArmOnTrial(arm=replace(mine, **changes), developer=arm("developer", 2000.0), numerics=numerics)

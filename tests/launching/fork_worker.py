@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from overlayccl_core.backends.torch_ranks.joining import RankPlace
 from overlayccl_core.backends.torchdist.rank import run_rank
-from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.launching.status import Phase, StatusFile
 
 
 @cache
@@ -20,7 +20,7 @@ def abort_when_done() -> None:
     here = RankPlace.from_environment()
 
     def wait_and_abort() -> None:
-        while here.shared.snapshot()[here.local_rank, Status.PHASE] != Phase.DONE:
+        while here.shared.snapshot()[here.local_rank, StatusFile.PHASE] != Phase.DONE:
             time.sleep(0.001)
         os.abort()
 

@@ -14,7 +14,7 @@ from overlayccl_core.backends.torch_ranks import fork_client, fork_server
 from overlayccl_core.backends.torchdist.environment import environment
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.local_ranks import STATUS_FILE, LocalRanks
-from overlayccl_core.launching.status import Status
+from overlayccl_core.launching.status import StatusFile
 from tests.on_ranks import here, launch
 from tests.timing.batches import processes_of
 
@@ -94,7 +94,8 @@ def test_no_process_outlives_a_launch_that_is_broken_off_or_its_caller(
         _until(lambda: (tmp_path / STATUS_FILE).exists(), 60)
         while len(ranks) < 2 and caller.poll() is None:
             time.sleep(0.1)
-            ranks = set(Status.open(tmp_path / STATUS_FILE, 2).snapshot()[:, Status.PID].tolist()) - {0}
+            rows = StatusFile.open(tmp_path / STATUS_FILE, 2).snapshot()
+            ranks = set(rows[:, StatusFile.PID].tolist()) - {0}
         found = processes_of(tmp_path)
         assert found > ranks and len(found) == len(ranks) + 1 == 3
         caller.send_signal(how)

@@ -18,7 +18,7 @@ from overlayccl_core.launching import nodes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.launcher import AGENT
-from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.launching.status import Phase, StatusFile
 from overlayccl_core.timing.batch import time_programs
 from tests.on_ranks import integer_inputs, meaning
 from tests.timing import batches
@@ -92,7 +92,7 @@ def test_a_rank_of_the_second_node_that_fails_is_named_and_the_next_launch_runs(
 
 def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
     def watch(rows: Any) -> None:
-        if (rows[:, Status.PHASE] == Phase.JOINING).all():
+        if (rows[:, StatusFile.PHASE] == Phase.JOINING).all():
             os.kill(max(agents_here()), 9)
 
     (tmp_path / "todo").write_text("\n".join(["rank"] * 4))

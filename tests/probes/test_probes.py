@@ -16,7 +16,7 @@ from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.fit import FitSettings, Observation, _System
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, Role, operand_size
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, ProbeRole, operand_size
 from overlayccl_core.probes.structured import structured_probes, subgroups
 from overlayccl_core.probes.sweep import probes_of, to_time
 from overlayccl_core.program.groups import world
@@ -140,7 +140,7 @@ def test_the_larger_side_of_a_probed_collective_has_the_payload(kind: Kind) -> N
 
 @cache
 def mixed(seed: int, count: int = 60) -> list[Probe]:
-    return mixed_probes(FOUR, seed=seed, count=count, role=Role.MIXED)
+    return mixed_probes(FOUR, seed=seed, count=count, role=ProbeRole.MIXED)
 
 
 def test_mixed_programs_depend_on_seed_and_number_alone() -> None:
@@ -185,14 +185,17 @@ def test_what_the_probes_cost_can_be_told_apart(
 ) -> None:
     """Also where a library lacks kinds: no column that the fit must take lies in the span of the others."""
     deployment = deployment.changed(uniform=uniform)
-    probes = [*structured_probes(deployment), *mixed_probes(deployment, seed=1, count=40, role=Role.MIXED)]
+    probes = [
+        *structured_probes(deployment),
+        *mixed_probes(deployment, seed=1, count=40, role=ProbeRole.MIXED),
+    ]
     kept = [p for p in probes if not {x.kind for x in p.program.collectives} & set(without)]
     random = np.random.default_rng(0)
     seen = [
         Observation(
             features=(counted := features(p.program)),
             time_us=sum(counted.values()) ** 0.5 * random.uniform(0.9, 1.1),
-            judges=p.role is Role.MIXED,
+            judges=p.role is ProbeRole.MIXED,
         )
         for p in kept
     ]

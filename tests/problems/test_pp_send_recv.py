@@ -15,7 +15,7 @@ from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.program import BOUNDARY, Program, Read
-from overlayccl_core.program.segments import Run, walk
+from overlayccl_core.program.segments import RunSegment, walk
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.stages.known_ways import known_way_rows, known_ways_of
 from tests.known_cases import proof_of
@@ -35,7 +35,7 @@ def way(name: str, **entry: Any) -> Program:
 
 def ran(program: Program) -> list[str]:
     """The model's segments as a step runs them: first_forward0, second0, ..."""
-    return [f"{e.segment.name[0]}{e.segment.name[1]}" for _, e in walk(program) if isinstance(e, Run)]
+    return [f"{e.segment.name[0]}{e.segment.name[1]}" for _, e in walk(program) if isinstance(e, RunSegment)]
 
 
 def test_activations_are_there_on_the_first_half_and_gradients_on_the_second() -> None:

@@ -24,7 +24,7 @@ from overlayccl_core.program.arithmetics import (
 )
 from overlayccl_core.program.groups import groups_of, world
 from overlayccl_core.program.kinds import DType, Kind, Reduction
-from overlayccl_core.program.meaning import Held, TooLarge, evaluate
+from overlayccl_core.program.meaning import RankData, TooLarge, evaluate
 from overlayccl_core.program.nodes import (
     Node,
     make_cast,
@@ -171,7 +171,7 @@ def test_real_casts_round() -> None:
     np.testing.assert_array_equal(got, np.ones((4, 8)))
 
 
-def origins(node: Node) -> Held:
+def origins(node: Node) -> RankData:
     inputs = {("x",): np.arange(1, 33).reshape(4, 8)}
     return evaluate({("y",): node}, inputs, Origins(), RANKS)[0][("y",)]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.probes.probe import ProbeBuilder, ProbeRole
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node, make_scale
@@ -15,7 +15,7 @@ SMALL, LARGE = 8, 64
 
 
 def done(probe: ProbeBuilder) -> Program:
-    return probe.finish("p", Role.STRUCTURED).program
+    return probe.finish("p", ProbeRole.STRUCTURED).program
 
 
 def starts(program: Program) -> list[tuple[int, int]]:
@@ -31,7 +31,7 @@ def one_after_another(*, uniform: bool, sizes: tuple[int, ...] = (SMALL, LARGE, 
 
 
 @pytest.mark.parametrize(
-    "probe", mixed_probes(deployment(4), seed=3, count=5, role=Role.MIXED), ids=lambda p: p.name
+    "probe", mixed_probes(deployment(4), seed=3, count=5, role=ProbeRole.MIXED), ids=lambda p: p.name
 )
 def test_a_library_that_is_called_runs_what_the_module_says(probe: object) -> None:
     program: Program = probe.program  # type: ignore[attr-defined]
@@ -69,7 +69,7 @@ def test_a_graph_begins_with_nothing_in_flight_and_what_earlier_ones_left() -> N
 
 
 def test_every_value_is_made_before_it_is_read() -> None:
-    probes = mixed_probes(deployment(4).changed(uniform=True), seed=3, count=30, role=Role.MIXED)
+    probes = mixed_probes(deployment(4).changed(uniform=True), seed=3, count=30, role=ProbeRole.MIXED)
     for probe in probes:
         made: set[Node] = set()
         for step in as_run(probe.program):

@@ -7,7 +7,7 @@ from overlayccl_core.program.kinds import IssueOrder, Label
 from overlayccl_core.program.nodes import relabel, topological
 from overlayccl_core.program.program import Program, Write
 from overlayccl_core.program.schedule import schedule
-from overlayccl_core.program.segments import Depths, IllegalOrder, Run, by_readiness, walk
+from overlayccl_core.program.segments import Depths, IllegalOrder, RunSegment, by_readiness, walk
 from overlayccl_core.program.substitution import substitute
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from tests.known_cases import case
@@ -51,7 +51,7 @@ def _kinds(program: Program) -> list[str]:
 @pytest.mark.parametrize("body", [MICROBATCH_MAJOR, LOCKSTEP, WAVEFRONT])
 def test_schedules_that_respect_the_model_are_legal(body: str) -> None:
     timeline = walk(traced(body, PROBLEM))
-    assert sum(isinstance(e, Run) for _, e in timeline) == len(PROBLEM.segments)
+    assert sum(isinstance(e, RunSegment) for _, e in timeline) == len(PROBLEM.segments)
 
 
 def test_bundling_across_a_true_dependency_names_the_segment_and_the_output() -> None:
@@ -61,7 +61,7 @@ def test_bundling_across_a_true_dependency_names_the_segment_and_the_output() ->
 
 def test_a_segment_runs_as_soon_as_its_needs_are_written() -> None:
     timeline = walk(traced(LOCKSTEP, PROBLEM))
-    kinds = [e.segment.name if isinstance(e, Run) else type(e).__name__ for _, e in timeline]
+    kinds = [e.segment.name if isinstance(e, RunSegment) else type(e).__name__ for _, e in timeline]
     first_write = kinds.index("Write")
     assert kinds[first_write + 1] == ("block", 0, 1)
 

@@ -14,7 +14,7 @@ from overlayccl_core.costmodel.fidelity import Scored, fidelity
 from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.program import library as program_library
 from overlayccl_core.program.json_form import loads
@@ -77,8 +77,8 @@ def write_tree(
 @cache
 def _fitted() -> dict[str, list[Row]]:
     deployment = load(REPOSITORY / "config/deployments/local.yaml")
-    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=Role.MIXED)
-    probes += mixed_probes(deployment, seed=2, count=30, role=Role.HELD_OUT)
+    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=ProbeRole.MIXED)
+    probes += mixed_probes(deployment, seed=2, count=30, role=ProbeRole.HELD_OUT)
     rows = [
         row(PROBES, probe=p.name, role=p.role.value, **timing_columns(p.program, rounds=ROUNDS))
         for p in probes

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from overlayccl_core.report import training
-from overlayccl_core.report.blocks import Table
+from overlayccl_core.report.blocks import TableBlock
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.steps import STAMPS, STEPS
 from tests.report.fixture_models import LAUNCHES, _stamp, _steps
@@ -22,7 +22,9 @@ def whose(folder: Path, arms: dict[str, str]) -> dict[str, str]:
     put(STEPS, rows, folder / "train/two/steps.parquet")
     stamps = [_stamp(STAMPS, "two", 4, arm, ran_as) for arm, ran_as in arms.items()]
     put(STAMPS, stamps, folder / "train/two/stamps.parquet")
-    tables = [b for b in training.blocks(Tree(path=folder)) if isinstance(b, Table) and "whose" in b.title]
+    tables = [
+        b for b in training.blocks(Tree(path=folder)) if isinstance(b, TableBlock) and "whose" in b.title
+    ]
     assert all(b.title.startswith("two, 4 microbatches") for b in tables)
     return {where: said for table in tables for where, said in table.rows}
 

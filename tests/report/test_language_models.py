@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from overlayccl_core.report import language_models
-from overlayccl_core.report.blocks import NOTHING, SCRIPTED, Block, Table, Text
+from overlayccl_core.report.blocks import NOTHING, SCRIPTED, Block, TableBlock, Text
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -55,7 +55,7 @@ def told(
 
 
 def totals(blocks: list[Block]) -> dict[str, str]:
-    table = next(b for b in blocks if isinstance(b, Table))
+    table = next(b for b in blocks if isinstance(b, TableBlock))
     [cells] = table.rows
     return dict(zip(table.headers, cells, strict=True))
 
@@ -94,7 +94,7 @@ def test_what_nobody_counted_is_no_zero(run: Path) -> None:
     assert row_["who answered"] == "a program (scripted)"
     warnings = [b.text for b in blocks if isinstance(b, Text) and b.tone == "warning"]
     assert warnings == [SCRIPTED]
-    assert len([b for b in blocks if isinstance(b, Table)]) == 1  # no sketch came
+    assert len([b for b in blocks if isinstance(b, TableBlock)]) == 1  # no sketch came
 
 
 def test_every_sketch_has_what_became_of_it_and_its_cheapest_price(run: Path) -> None:
@@ -103,7 +103,7 @@ def test_every_sketch_has_what_became_of_it_and_its_cheapest_price(run: Path) ->
         sketch(0, "program", value_digest="right", **aim),
         sketch(1, "rejected", message="line 3: no such word"),
     ]
-    table = [b for b in told(run, [call(0)], rows) if isinstance(b, Table)][1]
+    table = [b for b in told(run, [call(0)], rows) if isinstance(b, TableBlock)][1]
     assert table.title.endswith("each sketch") and table.folded
     assert table.rows[0][1:] == (
         "tried_0", "refine: collectives of 1.5 ms, now 1.2 ms", table.rows[0][3], "1.2 ms", "it saves",
@@ -124,12 +124,14 @@ def test_what_failed_on_the_ranks_is_told_with_what_was_said(run: Path) -> None:
     assert tones(ran("right_values", "right_values"), "2 sketches; all ran") == ["good"]
     blocks = ran("right_values", "hung")
     assert tones(blocks, "; 1 failed, ") == ["warning"]
-    [failed] = [b for b in blocks if isinstance(b, Table) and b.title == "Sketches that failed on the ranks"]
+    [failed] = [
+        b for b in blocks if isinstance(b, TableBlock) and b.title == "Sketches that failed on the ranks"
+    ]
     assert failed.rows == (("tp_mlp/n4 forward", "asks", "found-1", "hung", "no such group"),)
 
 
 def test_more_sketches_than_anyone_reads_are_cut_and_said(run: Path) -> None:
     rows = [sketch(n, "duplicate") for n in range(language_models.MOST_SKETCHES + 5)]
-    table = [b for b in told(run, [call(0)], rows) if isinstance(b, Table)][1]
+    table = [b for b in told(run, [call(0)], rows) if isinstance(b, TableBlock)][1]
     assert len(table.rows) == language_models.MOST_SKETCHES
     assert table.title.endswith("each sketch, the first 60 of 65")

@@ -12,7 +12,7 @@ from overlayccl_core.cli import verdicts
 from overlayccl_core.digest import ROOT, closure
 from overlayccl_core.report import deployed as deployed_part
 from overlayccl_core.report import gain, headline, prediction, price_chart, rejections, spending, training
-from overlayccl_core.report.blocks import TIMES, Block, Cards, Table, Text
+from overlayccl_core.report.blocks import TIMES, Block, Cards, TableBlock, Text
 from overlayccl_core.report.page import page
 from overlayccl_core.report.tree import Tree, trees_of
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -48,7 +48,7 @@ def words(blocks: list[Block]) -> str:
             ]
         else:
             said.append(block.title)
-        if isinstance(block, Table):
+        if isinstance(block, TableBlock):
             said += [cell for row in block.rows for cell in row]
     return " ".join(said)
 
@@ -104,7 +104,7 @@ def test_a_gain_beyond_noise_over_the_rival_is_good_news_and_nothing_less_is() -
 
 def test_every_way_stands_in_the_table_with_its_time_memory_and_ratio(whole: Path) -> None:
     parts = headline.blocks(Tree(path=whole))
-    (table,) = (b for b in parts if isinstance(b, Table) and b.title.startswith("nano: ways to split"))
+    (table,) = (b for b in parts if isinstance(b, TableBlock) and b.title.startswith("nano: ways to split"))
     rows = {row[0]: row[1:] for row in table.rows}
     assert len(rows) == len(table.rows) == 19
     (strong,) = table.strong

@@ -5,7 +5,7 @@ import pytest
 
 from overlayccl_core.cli.deployed_table import case_parts
 from overlayccl_core.report import headline, passes
-from overlayccl_core.report.blocks import NOTHING, Table, Text
+from overlayccl_core.report.blocks import NOTHING, TableBlock, Text
 from overlayccl_core.report.rendering import breakable
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.bench import BENCH
@@ -25,7 +25,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 def test_a_problem_without_a_model_says_so_and_shows_every_candidate_of_its_bench(tree: Tree) -> None:
     text, table = passes.blocks(tree)
     assert isinstance(text, Text) and "trains uniform_a2a: no" in text.text
-    assert isinstance(table, Table) and table.title.startswith("uniform_a2a: the bench") and table.folded
+    assert isinstance(table, TableBlock) and table.title.startswith("uniform_a2a: the bench") and table.folded
     bench, choice = (
         tree.table(BENCH, "problems/uniform_a2a/bench"),
         tree.table(CHOICE, "problems/uniform_a2a/choice"),
@@ -52,7 +52,7 @@ def test_a_program_of_several_strategies_has_one_row_with_all_names(tree: Tree) 
         table = passes.blocks(tree)[1]
     finally:
         put(KNOWN_WAYS, ways.to_dicts(), path)
-    assert isinstance(table, Table)
+    assert isinstance(table, TableBlock)
     assert sum("native = again" in row[1] for row in table.rows) == len({row[0] for row in table.rows})
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.report import rejections
-from overlayccl_core.report.blocks import Table, Text
+from overlayccl_core.report.blocks import TableBlock, Text
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from tests.report.fixture_rows import put
@@ -14,7 +14,7 @@ from tests.rows import row
 ENDS = "problems/tp_mlp/search/offline/search_ends.parquet"
 
 
-def told(tree: Path, *whys: str) -> tuple[Text, Table]:
+def told(tree: Path, *whys: str) -> tuple[Text, TableBlock]:
     """What is said of searches that ended so."""
     rows = [
         row(SEARCH_ENDS, case=f"tp_mlp/n{n}", why=why, search="offline", proposals=n, message=f"said {n}")
@@ -22,7 +22,7 @@ def told(tree: Path, *whys: str) -> tuple[Text, Table]:
     ]
     put(SEARCH_ENDS, rows, tree / ENDS)
     *_, text, table = rejections.blocks(Tree(path=tree))[:5]
-    assert isinstance(text, Text) and isinstance(table, Table)
+    assert isinstance(text, Text) and isinstance(table, TableBlock)
     return text, table
 
 
@@ -65,7 +65,9 @@ def test_every_way_to_end_has_words() -> None:
 
 def test_logs_are_not_read(run: Path) -> None:
     (run / "logs" / "search-tp_mlp-offline.log").write_text("[12:00:01] search: a line; ended: rounds\n")
-    cells = [c for b in rejections.blocks(Tree(path=run)) if isinstance(b, Table) for r in b.rows for c in r]
+    cells = [
+        c for b in rejections.blocks(Tree(path=run)) if isinstance(b, TableBlock) for r in b.rows for c in r
+    ]
     assert any("ended: no new elite" in cell for cell in cells)
     assert not any("a line" in cell for cell in cells)
 

@@ -11,13 +11,13 @@ import pytest
 from overlayccl_core.cli.summary import spent_text
 from overlayccl_core.configuration.deployment import Tier, load
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.report import deployed as deployed_part
 from overlayccl_core.report import spending
-from overlayccl_core.report.blocks import Block, Table, Text, duration
+from overlayccl_core.report.blocks import Block, TableBlock, Text, duration
 from overlayccl_core.report.payback import Cost, Payback, cost_of, payback
 from overlayccl_core.report.shortfalls import shortfalls
-from overlayccl_core.report.tree import Phase, Tree
+from overlayccl_core.report.tree import JobTime, Tree
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.probes import PROBES
@@ -28,12 +28,12 @@ from tests.report.fixture_tree import write_tree
 from tests.report.test_worth import beside, deployed, rival, worth
 from tests.rows import row
 
-COST = Cost(jobs=(Phase(name="probe", seconds=30.0), Phase(name="fit", seconds=6.0)), nodes=3, unknown=())
+COST = Cost(jobs=(JobTime(name="probe", seconds=30.0), JobTime(name="fit", seconds=6.0)), nodes=3, unknown=())
 
 
 def table(blocks: Sequence[Block], title: str) -> dict[str, tuple[str, ...]]:
     """The rows of the table whose title begins so, by their first cell."""
-    (titled,) = (b for b in blocks if isinstance(b, Table) and b.title.startswith(title))
+    (titled,) = (b for b in blocks if isinstance(b, TableBlock) and b.title.startswith(title))
     return {row[0]: row[1:] for row in titled.rows}
 
 
@@ -68,7 +68,7 @@ def test_nodes_are_those_of_the_ranks_that_were_probed(run: Path) -> None:
     assert (cost := cost_of(Tree(path=run))) is not None and cost.nodes == 1
     here = load(REPOSITORY / "config/deployments/local.yaml")
     two = here.changed(ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4)))
-    (probe,) = mixed_probes(two, seed=1, count=1, role=Role.HELD_OUT)
+    (probe,) = mixed_probes(two, seed=1, count=1, role=ProbeRole.HELD_OUT)
     put(
         PROBES,
         [row(PROBES, probe="p", role="heldout", **timing_columns(probe.program))],

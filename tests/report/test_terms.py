@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.report.terms import Compared, Explanation, explanations, term_names
+from overlayccl_core.report.terms import Explanation, PriceSide, explanations, term_names
 from overlayccl_core.tables.prices import TERMS_US
 
 PLACE = {"case": "p/n4", "direction": "forward"}
@@ -66,9 +66,9 @@ def explained(measured: dict[str, float], *, chosen: str = "m", searched: bool =
 def test_the_runner_up_is_the_quickest_other_one_that_was_measured() -> None:
     explanation = explained({"d": 90.0, "m": 25.0, "x": 28.0})
     assert [(part, one.name) for part, one in explanation.parts] == [
-        (Compared.CHOSEN, "merged"),
-        (Compared.RUNNER_UP, "found-1"),
-        (Compared.DEVELOPER, "developer"),
+        (PriceSide.CHOSEN, "merged"),
+        (PriceSide.RUNNER_UP, "found-1"),
+        (PriceSide.DEVELOPER, "developer"),
     ]
     assert explanation.chosen.measured_us == pytest.approx(25.0, rel=0.01)
     assert explanation.chosen.measured_low_us is not None and explanation.chosen.measured_low_us < 25.0
@@ -83,10 +83,10 @@ def test_the_terms_of_each_add_up_to_its_price() -> None:
 
 def test_a_developer_that_is_the_runner_up_or_the_choice_is_not_shown_twice() -> None:
     explanation = explained({"d": 90.0, "m": 25.0})
-    assert [part for part, _ in explanation.parts] == [Compared.CHOSEN, Compared.RUNNER_UP]
+    assert [part for part, _ in explanation.parts] == [PriceSide.CHOSEN, PriceSide.RUNNER_UP]
     assert [p for p, _ in explained({"d": 20.0, "m": 25.0}, chosen="d").parts] == [
-        Compared.CHOSEN,
-        Compared.RUNNER_UP,
+        PriceSide.CHOSEN,
+        PriceSide.RUNNER_UP,
     ]
 
 

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from overlayccl_core.report.training_runs import Run, runs_of
+from overlayccl_core.report.training_runs import TrainingRun, runs_of
 from overlayccl_core.tables.steps import STEPS
 from tests.rows import row
 
@@ -24,7 +24,7 @@ def steps(arm: str, launches: list[list[float]], purpose: str = "timed") -> list
     ]
 
 
-def one_run() -> Run:
+def one_run() -> TrainingRun:
     rows = [
         *steps("developer", [[100.0, 110.0], [200.0, 220.0], [100.0, 100.0]]),
         *steps("finalist_1", [[25.0, 27.5], [50.0, 55.0], [25.0, 25.0]]),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.report import deployed, headline
-from overlayccl_core.report.blocks import Block, Cards, Source, Table, Text, only, with_sources
+from overlayccl_core.report.blocks import Block, Cards, Source, TableBlock, Text, only, with_sources
 from overlayccl_core.report.page import TITLES, page
 from overlayccl_core.report.payback import cost_of
 from overlayccl_core.report.tree import Tree, of_summary
@@ -94,7 +94,7 @@ def test_every_figure_table_card_and_sentence_with_a_figure_tells_its_sources(
     for part, block in told:
         if isinstance(block, Text) and (block.tone == "missing" or block.text in fixed):
             continue
-        if isinstance(block, Table) and block.rows == headline.WORDS:
+        if isinstance(block, TableBlock) and block.rows == headline.WORDS:
             continue
         assert block.sources, (part, block)
         assert all((whole / source.file).is_file() for source in block.sources), (part, block)

@@ -11,9 +11,9 @@ import numpy as np
 from overlayccl_core import catalog
 from overlayccl_core.configuration import searches
 from overlayccl_core.configuration.searches import Search
-from overlayccl_core.costmodel.features import Column, Features, features
+from overlayccl_core.costmodel.features import Feature, Features, features
 from overlayccl_core.costmodel.price import Price
-from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 from overlayccl_core.gates.equivalence import lossy_bound_of
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.library import Role
@@ -30,11 +30,11 @@ from overlayccl_core.stages.known_ways import known_ways_of
 
 OFFLINE = searches.load("offline", Path(__file__).parents[2] / "config/searches")
 PLAINEST = "one_by_one"  # of gradients
-Cost = Callable[[Column], float]
+Cost = Callable[[Feature], float]
 _GROUPS = re.compile(r"(node|network)\d*")
 
 
-def plain(column: Column) -> float:
+def plain(column: Feature) -> float:
     """Every collective costs 1000 us and its bytes, half of that beside others; local work costs little."""
     if column.increment:
         return 0.0
@@ -51,7 +51,7 @@ def favouring(kind: str) -> Cost:
 def at_random(seed: int) -> Cost:
     """Coefficients that span a factor of 100; those of a group do not depend on its size."""
 
-    def cost(column: Column) -> float:
+    def cost(column: Feature) -> float:
         name = _GROUPS.sub(r"\1", column.name)
         random = np.random.default_rng([seed, *name.encode()])
         return float(plain(column) * 10 ** random.uniform(-1, 1))
@@ -79,7 +79,9 @@ def theta_of(programs: Iterable[Program], cost: Cost) -> Theta:
     columns = sorted({column for program in programs for column in features(program)})
     return Theta(
         tuple(
-            Coefficient(column=c, value=cost(c), low=cost(c), high=cost(c), status=Status.FITTED, programs=1)
+            Coefficient(
+                column=c, value=cost(c), low=cost(c), high=cost(c), status=FitStatus.FITTED, programs=1
+            )
             for c in columns
         ),
         0.9,

@@ -13,7 +13,7 @@ from overlayccl_core.search.archive import Archive
 from overlayccl_core.search.candidate import Candidate, Origin
 from overlayccl_core.search.loop import SearchResult, SearchStop
 from overlayccl_core.search.proposal import Proposal, ProposalOutcome, Rewrite, Sketch
-from overlayccl_core.search.proposer import Budget, Proposer, Standing, plug_in
+from overlayccl_core.search.proposer import Proposer, SearchBudget, Standing, plug_in
 from tests.known_cases import case
 from tests.search.costs import OFFLINE, archive_of, bases_of, found_at, plain, pricing_of
 
@@ -136,7 +136,7 @@ class Script:
 
     def __init__(self, *rounds: list[Proposal]) -> None:
         self.rounds = list(rounds)
-        self.budgets: list[Budget] = []
+        self.budgets: list[SearchBudget] = []
         self.heard: list[ProposalOutcome] = []
         self.standing: Standing | None = None
 

@@ -12,7 +12,7 @@ from overlayccl_core.backends.torchdist import backend, deployed
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.emit.deployed_case import Stamp
-from overlayccl_core.evidence.choices import ProblemChoice, Trained
+from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables
 from overlayccl_core.measuring.arms import stands_as
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import dumps
@@ -63,7 +63,7 @@ def decided(
     )
 
 
-def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: Path) -> Trained:
+def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: Path) -> TrainingTables:
     """What training said of some arms, at every count of microbatches: all alike fast."""
     speeds = dict.fromkeys(arms, 1000.0)
     pairs = [
@@ -72,4 +72,4 @@ def trained(finalists: pl.DataFrame, arms: Iterable[str], model: Model, folder: 
     ]
     steps, stamps = (pl.concat(frames) for frames in zip(*pairs, strict=True))
     here = pl.lit(finalists["fingerprint"][0]).alias("fingerprint")
-    return Trained(steps=steps.with_columns(here), stamps=stamps)
+    return TrainingTables(steps=steps.with_columns(here), stamps=stamps)

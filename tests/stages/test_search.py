@@ -13,7 +13,7 @@ import pytest
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration.searches import Begin, Search
-from overlayccl_core.costmodel.features import Column, Term
+from overlayccl_core.costmodel.features import Feature, Term
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program import json_form
 from overlayccl_core.rewrites.recipe import Recipe, replay
@@ -47,17 +47,17 @@ class Searched:
     said: list[str] = field(default_factory=list)
 
 
-class AnyColumn(dict[Column, float]):
+class AnyColumn(dict[Feature, float]):
     """Coefficients of whatever column is asked for."""
 
     def __init__(self, cost: Cost) -> None:
-        super().__init__({Column(name="", term=term, unit="us"): 0.0 for term in Term})
+        super().__init__({Feature(name="", term=term, unit="us"): 0.0 for term in Term})
         self.cost = cost
 
     def __contains__(self, column: object) -> bool:
         return True
 
-    def __missing__(self, column: Column) -> float:
+    def __missing__(self, column: Feature) -> float:
         return self.cost(column)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.launching.local_ranks import STATUS_FILE
-from overlayccl_core.launching.status import Status
+from overlayccl_core.launching.status import StatusFile
 from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
 from overlayccl_core.timing.batch import time_programs
 from tests.timing.batches import (
@@ -104,7 +104,7 @@ def test_an_interrupted_batch_leaves_no_process_and_goes_on_where_it_was(
             break
     time.sleep(1.0)
     [launch] = tmp_path.glob("bench-*/launch-*")
-    ranks = Status.open(launch / STATUS_FILE, 2).snapshot()[:, Status.PID].tolist()
+    ranks = StatusFile.open(launch / STATUS_FILE, 2).snapshot()[:, StatusFile.PID].tolist()
     found = processes_of(tmp_path)
     assert found > set(ranks) and len(found) == len(ranks) + 1
     process.send_signal(how)

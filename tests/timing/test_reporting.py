@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.launching.status import Phase, StatusFile
 from overlayccl_core.timing import reporting
 from overlayccl_core.timing.reporting import Reporter
 
@@ -17,8 +17,8 @@ def test_rounds_are_told_in_the_phases_that_have_them(
     lines: list[str] = []
     reporter = Reporter("head", lambda: total, lines.append)
     rows = np.zeros((2, 6), np.int64)
-    rows[:, Status.PHASE] = phase
-    rows[:, Status.ROUND] = (301, 300)  # the least counts
+    rows[:, StatusFile.PHASE] = phase
+    rows[:, StatusFile.ROUND] = (301, 300)  # the least counts
     reporter.watch(rows)
     reporter.watch(rows)
     assert lines == [f"head: {phase.words}", *said]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.backends.measured import Job, TimedProgram
-from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.probes.probe import ProbeBuilder, ProbeRole
 from overlayccl_core.timing.launch_store import KeptLaunch
 from overlayccl_core.timing.samples import missing
 from tests.timing.batches import kept_in
 
 _PROBE = ProbeBuilder(2, 2)
 _PROBE.write(_PROBE.read(4))
-PROGRAM = _PROBE.finish("copy", Role.STRUCTURED).program
+PROGRAM = _PROBE.finish("copy", ProbeRole.STRUCTURED).program
 
 
 def job(key: str, *races: str, rounds: int | None = None) -> Job:

@@ -108,7 +108,7 @@ def failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, set[Reason]]:
     [arms] = arms_by_model(frame, pl.DataFrame(schema=STAMPS.schema)).values()
     plain = arms.get("developer", next(iter(arms.values())))
     trials = {
-        name: gate.Trained(arm=arm, developer=plain, numerics=NumericsClass.REORDERED)
+        name: gate.ArmOnTrial(arm=arm, developer=plain, numerics=NumericsClass.REORDERED)
         for name, arm in arms.items()
     }
     return {

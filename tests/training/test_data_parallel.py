@@ -11,7 +11,7 @@ import torch
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.program.tracing import trace_source
-from overlayccl_core.training.data_parallel import DataParallelStep, Stage
+from overlayccl_core.training.data_parallel import ChainStage, DataParallelStep
 from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.models.llama import Pieces
 from overlayccl_core.training.segments import StepSegment, Tensor
@@ -83,7 +83,7 @@ def test_in_stages_a_gradient_is_read_before_the_backward_of_the_blocks_in_front
 
 
 def test_a_parameter_of_no_stage_is_refused() -> None:
-    stages = [Stage(parameters=("a",), run=lambda x, _: x)]
+    stages = [ChainStage(parameters=("a",), run=lambda x, _: x)]
     pieces: Any = SimpleNamespace(parameters=dict.fromkeys(("a", "b"), torch.zeros(1)), stages=lambda: stages)
     with pytest.raises(ValueError, match="no stage has the parameters b"):
         DataParallelStep(pieces, [], in_stages=False)

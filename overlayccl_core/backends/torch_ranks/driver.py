@@ -31,7 +31,7 @@ def load_module(path: Path, name: str) -> ModuleType:
     return module
 
 
-class Deployed:
+class ConnectedCase:
     """A connected Case of a deployed file, with the attributes of an emitted module.
 
     Raises:

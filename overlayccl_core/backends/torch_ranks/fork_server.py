@@ -25,7 +25,7 @@ import torch.distributed as dist
 
 from overlayccl_core.launching import processes
 from overlayccl_core.launching.local_ranks import LocalRanks
-from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.launching.status import Phase, StatusFile
 from overlayccl_core.tables.plain import of_data
 
 OTHERS_S = 0.2  # for other failing ranks to end by themselves, before they are ended
@@ -160,8 +160,8 @@ def _first_failed(running: set[int], part: LocalRanks) -> dict[int, int]:
 def _was_done(pid: int, part: LocalRanks) -> bool:
     if not part.status.exists():
         return False
-    rows = Status.open(part.status, part.count).snapshot()
-    return bool((rows[rows[:, Status.PID] == pid, Status.PHASE] == Phase.DONE).any())
+    rows = StatusFile.open(part.status, part.count).snapshot()
+    return bool((rows[rows[:, StatusFile.PID] == pid, StatusFile.PHASE] == Phase.DONE).any())
 
 
 def _ended(running: set[int]) -> dict[int, int]:

@@ -12,7 +12,7 @@ import torch
 
 from overlayccl_core import disk
 from overlayccl_core.launching.local_ranks import STATUS
-from overlayccl_core.launching.status import Phase, RankStatus, Status
+from overlayccl_core.launching.status import Phase, RankStatus, StatusFile
 
 STAY_S = 30.0  # until the launcher ends all ranks: leaving earlier may upset the others
 
@@ -25,7 +25,7 @@ class RankPlace:
     ranks: int
     local_rank: int
     local_ranks: int
-    shared: Status
+    shared: StatusFile
 
     @property
     def clock_offset_ns(self) -> int:
@@ -41,7 +41,7 @@ class RankPlace:
             ranks=int(os.environ["WORLD_SIZE"]),
             local_rank=int(os.environ["LOCAL_RANK"]),
             local_ranks=local_ranks,
-            shared=Status.open(Path(os.environ[STATUS]), local_ranks),
+            shared=StatusFile.open(Path(os.environ[STATUS]), local_ranks),
         )
 
 

@@ -19,7 +19,7 @@ from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching import interface, launch, nodes
 from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.launch import Launch, Starter, Watch, no_watch
-from overlayccl_core.launching.launcher import Check, launcher_of
+from overlayccl_core.launching.launcher import DoctorCheck, launcher_of
 
 TIMER = "overlayccl_core.backends.torch_ranks.timer"
 TRIALS = "overlayccl_core.backends.torch_ranks.trials"
@@ -86,11 +86,11 @@ def cannot_train(deployment: Deployment) -> str:
     return ""
 
 
-def doctor(deployment: Deployment) -> list[Check]:
+def doctor(deployment: Deployment) -> list[DoctorCheck]:
     found, refused = _library(deployment).versions(deployment).items(), refuses(deployment)
     return [
-        *(Check(name, not version.startswith(NOT_INSTALLED), version) for name, version in found),
-        Check("ranks", not refused, refused or _ranks_of(deployment)),
+        *(DoctorCheck(name, not version.startswith(NOT_INSTALLED), version) for name, version in found),
+        DoctorCheck("ranks", not refused, refused or _ranks_of(deployment)),
     ]
 
 

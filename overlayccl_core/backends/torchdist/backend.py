@@ -23,7 +23,7 @@ from overlayccl_core.backends.torchdist.environment import environment, environm
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
 from overlayccl_core.launching import fingerprint as fingerprints
-from overlayccl_core.launching.launcher import Check
+from overlayccl_core.launching.launcher import DoctorCheck
 from overlayccl_core.program.program import Program
 
 __all__ = ["cannot_train", "doctor", "fingerprint", "refuses"]  # shared members of the protocol
@@ -114,16 +114,16 @@ def needs_cores(_deployment: Deployment) -> bool:
     return True
 
 
-def host(deployment: Deployment) -> list[Check]:
+def host(deployment: Deployment) -> list[DoctorCheck]:
     """Report cores for the ranks, with nccl also GPUs."""
     usable = fingerprints.host_parts()["cores"]
     cores = f"{deployment.ranks_per_node} ranks on {usable} cores"
     if deployment.ranks_per_node > int(usable):
         cores += ": oversubscribed, start-up times contain the operating system's scheduler"
-    checks = [Check("cpu", True, fingerprints.cpu_model()), Check("cores", True, cores)]
+    checks = [DoctorCheck("cpu", True, fingerprints.cpu_model()), DoctorCheck("cores", True, cores)]
     if deployment.library == "nccl":
         gpus = _gpus()
-        checks.append(Check("gpus", gpus >= deployment.ranks_per_node, f"{gpus} of nccl"))
+        checks.append(DoctorCheck("gpus", gpus >= deployment.ranks_per_node, f"{gpus} of nccl"))
     return checks
 
 

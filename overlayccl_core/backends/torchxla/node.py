@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.launching.launcher import Check
+from overlayccl_core.launching.launcher import DoctorCheck
 
 NEURON = "neuron"
 DEVICES = Path("/dev")
@@ -23,7 +23,7 @@ def cores() -> int:
     return CORES_A_DEVICE * len(list(DEVICES.glob("neuron[0-9]*")))
 
 
-def checks(deployment: Deployment) -> list[Check]:
+def checks(deployment: Deployment) -> list[DoctorCheck]:
     """Report NeuronCores, Neuron's packages and EFA interfaces."""
     if deployment.library != NEURON:
         return []
@@ -33,20 +33,20 @@ def checks(deployment: Deployment) -> list[Check]:
     take = "" if enough else ": install aws-neuronx-dkms, or take instances that have as many"
     link = "" if linked else ": set Efa: Enabled in the cluster's configuration, and a placement group"
     return [
-        Check("NeuronCores", enough, f"{there} for {ranks} ranks{take}"),
+        DoctorCheck("NeuronCores", enough, f"{there} for {ranks} ranks{take}"),
         *(_package(name, *of) for name, of in PACKAGES.items()),
-        Check("EFA", linked, f"{efa} interfaces{link}"),
+        DoctorCheck("EFA", linked, f"{efa} interfaces{link}"),
     ]
 
 
-def _package(name: str, what: str, ours: str) -> Check:
+def _package(name: str, what: str, ours: str) -> DoctorCheck:
     """Check the version of one of Neuron's packages; a version other than ours is reported, but no fault."""
     check = f"Neuron {what}"
     if shutil.which("dpkg-query") is None:
-        return Check(check, True, f"not known: no dpkg here to ask for {name}")
+        return DoctorCheck(check, True, f"not known: no dpkg here to ask for {name}")
     command = ["dpkg-query", "--show", "--showformat=${Version}", name]
     version = subprocess.run(command, capture_output=True, text=True, timeout=ASKING_S).stdout.strip()
     if not version:
-        return Check(check, False, f"no {name}: docs/install_neuron.sh installs it")
+        return DoctorCheck(check, False, f"no {name}: docs/install_neuron.sh installs it")
     other = "" if version.startswith(ours) else f"; SDK 2.28.0, as in envs/trn1.txt, has {ours}"
-    return Check(check, True, f"{name} {version}{other}")
+    return DoctorCheck(check, True, f"{name} {version}{other}")

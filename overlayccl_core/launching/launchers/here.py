@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
-from overlayccl_core.launching.launcher import Check
+from overlayccl_core.launching.launcher import DoctorCheck
 
 agents, this_host, options = False, True, ()
 
@@ -32,7 +32,7 @@ def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
     return {}
 
 
-def doctor(_deployment: Deployment, _profile: Profile | None) -> list[Check]:
+def doctor(_deployment: Deployment, _profile: Profile | None) -> list[DoctorCheck]:
     return []
 
 

@@ -17,7 +17,7 @@ from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.interface import address_towards
-from overlayccl_core.launching.launcher import Check, agent
+from overlayccl_core.launching.launcher import DoctorCheck, agent
 
 agents, this_host, options = True, False, ()
 
@@ -60,20 +60,20 @@ def job_resources(deployment: Deployment) -> Mapping[str, int | str]:
     return {**cores, "nodes": nodes, "tasks": nodes, "mpi": "srun", "slurm_extra": several}
 
 
-def doctor(deployment: Deployment, profile: Profile | None) -> list[Check]:
+def doctor(deployment: Deployment, profile: Profile | None) -> list[DoctorCheck]:
     """Check the controller, the partition and its nodes; then look at a node by a short job."""
     if refuses(deployment):
         return []
     controller = _said(["scontrol", "ping"])
     up = "is UP" in controller
     if not up:
-        return [Check("Slurm", False, "its controller does not answer: start slurmctld")]
+        return [DoctorCheck("Slurm", False, "its controller does not answer: start slurmctld")]
     there = _partition(deployment, profile)
-    checks = [Check("Slurm", True, controller.splitlines()[0]), there]
+    checks = [DoctorCheck("Slurm", True, controller.splitlines()[0]), there]
     return [*checks, *(_node(deployment, profile) if there.ok else [])]
 
 
-def _partition(deployment: Deployment, profile: Profile | None) -> Check:
+def _partition(deployment: Deployment, profile: Profile | None) -> DoctorCheck:
     """Check for as many usable nodes as the deployment has."""
     name = profile.partition if profile else ""
     lines = _said(["sinfo", "-h", "-o", "%P|%D|%t", *(["-p", name] if name else [])]).splitlines()
@@ -84,16 +84,16 @@ def _partition(deployment: Deployment, profile: Profile | None) -> Check:
         known = ", ".join(sorted({line.rstrip("*") for line in _said(["sinfo", "-h", "-o", "%P"]).split()}))
         file = f"profiles/{profile.name}/profile.yaml" if profile else "the profile"
         mend = f"there is none of that name: set slurm_partition in {file} to one of {known}"
-        return Check(check, False, mend)
+        return DoctorCheck(check, False, mend)
     states = ", ".join(f"{nodes} {state}" for _, nodes, state in told)
     enough = usable >= deployment.nodes
     short = (
         "" if enough else f": {deployment.nodes} are needed: resume them (`sinfo -R`), or take fewer nodes"
     )
-    return Check(check, enough, f"nodes: {states}{short}")
+    return DoctorCheck(check, enough, f"nodes: {states}{short}")
 
 
-def _node(deployment: Deployment, profile: Profile | None) -> list[Check]:
+def _node(deployment: Deployment, profile: Profile | None) -> list[DoctorCheck]:
     """Return the checks of a node, by a short job; a node that does not see this folder prints none."""
     where = [f"--partition={profile.partition}"] if profile and profile.partition else []
     where += [f"--account={profile.account}"] if profile and profile.account else []
@@ -113,12 +113,12 @@ def _node(deployment: Deployment, profile: Profile | None) -> list[Check]:
             )
     except subprocess.TimeoutExpired:
         late = f"no job started within {ANSWER_S:.0f} s: look at `squeue`, and at the limits of your nodes"
-        return [Check("a job on a node", False, late)]
+        return [DoctorCheck("a job on a node", False, late)]
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word"])[-1]
         mend = f"{folder} and {sys.executable} must be on a folder that all nodes share"
-        return [Check("a job on a node", False, f"failed ({last}): {mend}")]
-    checks = [Check(*json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")]
+        return [DoctorCheck("a job on a node", False, f"failed ({last}): {mend}")]
+    checks = [DoctorCheck(*json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")]
     return [one._replace(name=f"a node's {one.name}") for one in checks]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from overlayccl_core.costmodel.features import Column, Increment, Term, features
+from overlayccl_core.costmodel.features import Feature, Increment, Term, features
 from overlayccl_core.deployments.capabilities import Capabilities, shape_text
 from overlayccl_core.probes.asked.order import ProbeTarget
 from overlayccl_core.probes.probe import Probe
@@ -18,7 +18,7 @@ TERMS = list(Term)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Briefing:
+class ProbeBriefing:
     """Facts for the prompts.
 
     Attributes:
@@ -28,7 +28,7 @@ class Briefing:
 
     place: ProbeTarget
     capabilities: Capabilities
-    wanted: Sequence[Column]
+    wanted: Sequence[Feature]
     rounds: int
 
     @property
@@ -68,7 +68,7 @@ class Briefing:
         ]
 
 
-def columns_of(probes: Iterable[Probe]) -> list[Column]:
+def columns_of(probes: Iterable[Probe]) -> list[Feature]:
     """Return the columns of some Programs, by term and name."""
     found = {column for probe in probes for column in features(probe.program)}
     return sorted(found, key=lambda c: (TERMS.index(c.term), c.name))

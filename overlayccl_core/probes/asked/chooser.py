@@ -13,11 +13,11 @@ from typing import Any
 from overlayccl_core.asking.conversation import Message, NoAnswer, Request, Tool, ToolCall, ToolResult, User
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.configuration.settings import FitSection, ProbingSection
-from overlayccl_core.costmodel.theta import Coefficient, Status
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus
 from overlayccl_core.launching.failures import LaunchError
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.measurements import measurements
-from overlayccl_core.probes.asked.briefing import Briefing
+from overlayccl_core.probes.asked.briefing import ProbeBriefing
 from overlayccl_core.probes.asked.exchanges import Supports
 from overlayccl_core.probes.asked.fit_quality import seconds_of, theta_of, timed_of
 from overlayccl_core.probes.asked.tools import bounded, order_of, refusal, tools
@@ -92,7 +92,7 @@ class Chooser:
         ended: Reason for the end.
     """
 
-    brief: Briefing
+    brief: ProbeBriefing
     budget: ProbingSection
     fit: FitSection
     ledger: Ledger
@@ -264,7 +264,7 @@ class Chooser:
 def _coefficient(one: Coefficient | None) -> str:
     if one is None:
         return "in no probe, or optional and not taken"
-    if one.status is Status.UNIDENTIFIED or one.value is None or one.low is None or one.high is None:
+    if one.status is FitStatus.UNIDENTIFIED or one.value is None or one.low is None or one.high is None:
         return f"not told apart, in {one.programs} probes"
     between = f"{figures(one.low)}..{figures(one.high)}"
     return f"{figures(one.value)} {one.column.unit} ({between}), in {one.programs} probes"

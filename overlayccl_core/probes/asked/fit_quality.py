@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.configuration.settings import FitSection
-from overlayccl_core.costmodel.features import Column, Features, Increment, features
+from overlayccl_core.costmodel.features import Feature, Features, Increment, features
 from overlayccl_core.costmodel.fidelity import Scored, fidelity
 from overlayccl_core.costmodel.fit import FitSettings, Observation, fit
 from overlayccl_core.costmodel.price import price_features
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.measuring.measurements import measurements
 from overlayccl_core.measuring.statistics import estimate, repeat_error
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.program.json_form import loads
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ class ProbeSource(StrEnum):
 class TimedProbe:
     """A timed probe; `seconds` is the time of its samples."""
 
-    role: Role
+    role: ProbeRole
     features: Features
     samples_us: tuple[float, ...]
     seconds: float
@@ -53,7 +53,7 @@ def timed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, TimedProbe]:
     once = {row["program"]: row for row in rows}
     return {
         program: TimedProbe(
-            role=Role(once[program]["role"]),
+            role=ProbeRole(once[program]["role"]),
             features=features(loads(once[program]["program_json"])),
             samples_us=measured.samples_us,
             seconds=sum(seconds_of(row) for row in rows if row["program"] == program),
@@ -80,12 +80,12 @@ def theta_of(
         ridge=section.ridge, bootstraps=bootstraps or section.bootstraps, seed=section.seed
     )
     some = list(timed)
-    judges = sum(one.role is Role.MIXED for one in some)
+    judges = sum(one.role is ProbeRole.MIXED for one in some)
     observations = [
         Observation(
             features=one.features,
             time_us=one.time_us,
-            judges=one.role is Role.MIXED or judges < settings.folds,
+            judges=one.role is ProbeRole.MIXED or judges < settings.folds,
         )
         for one in some
     ]
@@ -108,7 +108,7 @@ def arms(
         chosen: Agent -> its Programs.
         draws: Random parts of the sweep for each agent.
     """
-    heldout = [one for one in timed.values() if one.role is Role.HELD_OUT]
+    heldout = [one for one in timed.values() if one.role is ProbeRole.HELD_OUT]
     wanted = _columns([*heldout, *(timed[program] for program in fixed)])
 
     def row(arm: ProbeSource, programs: Sequence[str], search: str | None = None, draw: int = 0) -> Row:
@@ -140,7 +140,7 @@ def part_of(programs: Sequence[str], timed: Mapping[str, TimedProbe], seconds: f
     return part
 
 
-def judged(theta: Theta | None, heldout: Sequence[TimedProbe], wanted: Set[Column]) -> Row:
+def judged(theta: Theta | None, heldout: Sequence[TimedProbe], wanted: Set[Feature]) -> Row:
     """Judge a cost model by Programs outside its fit; None prices nothing.
 
     Errors are |ln(predicted / measured)| over all Programs. A Program without a price has the largest error, so
@@ -152,7 +152,7 @@ def judged(theta: Theta | None, heldout: Sequence[TimedProbe], wanted: Set[Colum
     priced = [(one, None if theta is None else price_features(one.features, theta).us) for one in heldout]
     errors = np.array([abs(np.log(us / x.time_us)) if us else np.inf for x, us in priced])
     scored = [Scored(predicted_us=us, samples_us=one.samples_us) for one, us in priced if us]
-    known: Mapping[Column, float] = {} if theta is None else theta.values
+    known: Mapping[Feature, float] = {} if theta is None else theta.values
     return {
         "columns": len(wanted),
         "missing": len(wanted - set(known)),
@@ -165,7 +165,7 @@ def judged(theta: Theta | None, heldout: Sequence[TimedProbe], wanted: Set[Colum
     }
 
 
-def _columns(some: Iterable[TimedProbe]) -> Set[Column]:
+def _columns(some: Iterable[TimedProbe]) -> Set[Feature]:
     return {c for one in some for c in one.features if c.increment is Increment.NONE}
 
 

@@ -61,7 +61,7 @@ class Copies(Order):
         return layouts[self.layout](size)
 
 
-class Arithmetic(Order):
+class Operations(Order):
     """Sums, scales and casts."""
 
     tool = "time_arithmetic"

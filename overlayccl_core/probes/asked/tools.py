@@ -16,10 +16,10 @@ from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import legality
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.probes.asked.exchanges import Coalesced, Collectives, PointToPoint
-from overlayccl_core.probes.asked.local_work import Arithmetic, Copies
+from overlayccl_core.probes.asked.local_work import Copies, Operations
 from overlayccl_core.probes.asked.order import MOST, Order, ProbeTarget, finished, sized
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.probe import Probe, ProbeRole
 from overlayccl_core.program import nodes
 from overlayccl_core.program.kinds import DType, Kind
 
@@ -74,7 +74,7 @@ class Mixed(Order):
 
     def probes(self, place: ProbeTarget) -> list[Probe]:
         return mixed_probes(
-            place.deployment, seed=place.mixed_seed, count=self.count, role=Role.MIXED, first=self.first
+            place.deployment, seed=place.mixed_seed, count=self.count, role=ProbeRole.MIXED, first=self.first
         )
 
 
@@ -88,7 +88,7 @@ def refusal(probe: Probe, capabilities: Capabilities, deployment: Deployment) ->
     return "" if verdict.outcome is Outcome.PASS else verdict.message
 
 
-ORDERS: tuple[type[Order], ...] = (Collectives, Coalesced, PointToPoint, Copies, Arithmetic, Graphs, Mixed)
+ORDERS: tuple[type[Order], ...] = (Collectives, Coalesced, PointToPoint, Copies, Operations, Graphs, Mixed)
 
 
 def order_of(name: str, given: Mapping[str, Any]) -> Order | None:

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from overlayccl_core.asking.claude import Claude, Settings
+from overlayccl_core.asking.claude import Claude, ClaudeSettings
 from overlayccl_core.search import model_search
 
 
@@ -10,7 +10,7 @@ class Search(model_search.Search):
     """A search by Claude, then by the rules."""
 
     model: str = Field(min_length=1, description="as its vendor names it: claude-...")
-    claude: Settings = Field(default=Settings(), description="how it is reached")
+    claude: ClaudeSettings = Field(default=ClaudeSettings(), description="how it is reached")
 
 
 def language_model(search: Search) -> Claude:

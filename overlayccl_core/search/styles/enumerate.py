@@ -12,7 +12,7 @@ from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.desk import Desk, Draft, Talk
 from overlayccl_core.search.proposal import Aim, Sketch
 from overlayccl_core.search.proposer import Standing
-from overlayccl_core.search.style import Purpose
+from overlayccl_core.search.style import AskPurpose
 
 
 def most_calls(search: Any) -> int:
@@ -21,10 +21,10 @@ def most_calls(search: Any) -> int:
     return int(1 + (of.sketches + of.refined * of.refinements) * (1 + search.repairs))
 
 
-def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, AskPurpose, User]:
     """Return the question for ideas."""
     talk = desk.talk(standing)
-    return talk, Purpose.IDEAS, talk.message(Purpose.IDEAS, count=desk.search.enumerate.sketches)
+    return talk, AskPurpose.IDEAS, talk.message(AskPurpose.IDEAS, count=desk.search.enumerate.sketches)
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
@@ -32,13 +32,13 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
     settings = desk.search.enumerate
     right: list[Draft] = []
     for idea in _ideas(desk, standing):
-        draft = yield from desk.talk(standing).drafted(Purpose.IMPLEMENT, idea=idea)
+        draft = yield from desk.talk(standing).drafted(AskPurpose.IMPLEMENT, idea=idea)
         right += _new(draft, right)
     for number in range(settings.refinements):
         for chosen in desk.best(right)[: settings.refined]:
             aim = _aim(chosen.candidate) if desk.search.show_scores else None
             draft = yield from desk.talk(standing, draw=number).drafted(
-                Purpose.REFINE, aim, sketch=chosen.sketch, candidate=chosen.candidate
+                AskPurpose.REFINE, aim, sketch=chosen.sketch, candidate=chosen.candidate
             )
             right += _new(draft, right)
 

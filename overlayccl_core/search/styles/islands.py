@@ -12,7 +12,7 @@ from overlayccl_core.asking.conversation import User
 from overlayccl_core.search.desk import Desk, Draft, Talk
 from overlayccl_core.search.proposal import Sketch
 from overlayccl_core.search.proposer import Standing
-from overlayccl_core.search.style import Purpose
+from overlayccl_core.search.style import AskPurpose
 
 SHOWN = 3  # members of a population, the best
 
@@ -22,10 +22,10 @@ def most_calls(search: Any) -> int:
     return int(search.islands.islands * search.islands.rounds * (1 + search.repairs))
 
 
-def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, AskPurpose, User]:
     """Return the first island's question."""
     talk = desk.talk(standing)
-    return talk, Purpose.ISLAND, talk.message(Purpose.ISLAND, population=[])
+    return talk, AskPurpose.ISLAND, talk.message(AskPurpose.ISLAND, population=[])
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
@@ -37,7 +37,7 @@ def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
         for island in islands:
             shown = desk.best(island)[:SHOWN][::-1]
             talk = desk.talk(standing, draw=next(draws))
-            draft = yield from talk.drafted(Purpose.ISLAND, population=shown)
+            draft = yield from talk.drafted(AskPurpose.ISLAND, population=shown)
             island += [draft] if draft else []
         if number % settings.migration == 0:
             migrate(desk, islands)

@@ -8,7 +8,7 @@ from overlayccl_core.search.answers import SKETCH, sketch_of_call
 from overlayccl_core.search.desk import Desk, Talk
 from overlayccl_core.search.proposal import Sketch
 from overlayccl_core.search.proposer import Standing
-from overlayccl_core.search.style import Purpose
+from overlayccl_core.search.style import AskPurpose
 
 SUBMIT = Tool(
     name="submit",
@@ -29,10 +29,10 @@ def most_calls(search: Any) -> int:
     return int(search.react.turns)
 
 
-def opening(desk: Desk, standing: Standing) -> tuple[Talk, Purpose, User]:
+def opening(desk: Desk, standing: Standing) -> tuple[Talk, AskPurpose, User]:
     """Return the task and the tools."""
     talk = desk.talk(standing, (SUBMIT, FINISH))
-    return talk, Purpose.TURN, talk.message(Purpose.TURN, turns=desk.search.react.turns)
+    return talk, AskPurpose.TURN, talk.message(AskPurpose.TURN, turns=desk.search.react.turns)
 
 
 def propose(desk: Desk, standing: Standing) -> Iterator[Sketch]:
@@ -61,7 +61,7 @@ def _result(talk: Talk, call: ToolCall) -> Generator[Sketch, None, ToolResult]:
     """Try the sketch of a call; return the result for the model."""
     if call.name != SUBMIT.name:
         return ToolResult(id=call.id, text=NO_SUCH_TOOL, failed=True)
-    attempt, draft = yield from talk.tried(Purpose.TURN, sketch_of_call(call))
+    attempt, draft = yield from talk.tried(AskPurpose.TURN, sketch_of_call(call))
     if draft is None:
         return ToolResult(id=call.id, text=f"{attempt.outcome.value}: {attempt.message}", failed=True)
     return ToolResult(id=call.id, text=f"{attempt.outcome.value}: {talk.briefing.line(draft.candidate)}")

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from overlayccl_core.training import pieces, pipeline_parallel, sharded, tensor_parallel, text
-from overlayccl_core.training.data_parallel import DataParallelStep, Stage
+from overlayccl_core.training.data_parallel import ChainStage, DataParallelStep
 from overlayccl_core.training.pieces import Module, TrainingStep
 from overlayccl_core.training.segments import Tensor
 from overlayccl_core.workloads.llama import NORMS, STAGES, Block, Model, Parallelism
@@ -128,22 +128,22 @@ class Pieces(pieces.Pieces[Model]):
     def module(self) -> Module:
         """Return the model, or a pipeline's stage, as a torch module; a sharded one has a module for each block."""
         of = {
-            Parallelism.SHARDED: sharded.Chain,
+            Parallelism.SHARDED: sharded.ModuleChain,
             Parallelism.PIPELINE: pipeline_parallel.OneStage,
             Parallelism.TENSOR: tensor_parallel.Summing,
         }
         return of.get(self.model.parallelism, Module)(self)
 
-    def stages(self) -> Sequence[Stage]:
+    def stages(self) -> Sequence[ChainStage]:
         """Return the embedding, the blocks, and norm and head with the loss."""
         blocks = [
-            Stage(parameters=tuple(self.names_of_block(k)), run=partial(self._block, k))
+            ChainStage(parameters=tuple(self.names_of_block(k)), run=partial(self._block, k))
             for k in range(self.model.layers)
         ]
         return [
-            Stage(parameters=("embedding",), run=lambda _, batch: self.enter(batch)),
+            ChainStage(parameters=("embedding",), run=lambda _, batch: self.enter(batch)),
             *blocks,
-            Stage(parameters=("norm", "head"), run=self.loss),
+            ChainStage(parameters=("norm", "head"), run=self.loss),
         ]
 
     def weights_of(self, block: int) -> Mapping[str, Tensor]:

@@ -13,7 +13,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.gates.on_ranks import inputs_of, wrong_values
 from overlayccl_core.gates.small_values import itself
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
@@ -40,7 +40,7 @@ def test_every_known_way_forward_and_backward(tmp_path: Path, ranks: int) -> Non
         if program.problem.linear
     }
     if ranks == 4:
-        mixed = mixed_probes(here(ranks), seed=11, count=25, role=Role.MIXED)
+        mixed = mixed_probes(here(ranks), seed=11, count=25, role=ProbeRole.MIXED)
         programs |= {probe.name: probe.program for probe in mixed} | layouts() | other_entries(ranks=4)
     assert len(programs) > 60
     differing = differences(programs, tmp_path, **STANDIN)

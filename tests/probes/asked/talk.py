@@ -10,7 +10,7 @@ from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, Reques
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import FitSection, ProbingSection
 from overlayccl_core.deployments.capabilities import Capabilities
-from overlayccl_core.probes.asked.briefing import Briefing, columns_of
+from overlayccl_core.probes.asked.briefing import ProbeBriefing, columns_of
 from overlayccl_core.probes.asked.chooser import Chooser
 from overlayccl_core.probes.asked.order import ProbeTarget
 from overlayccl_core.probes.probe import Probe
@@ -89,7 +89,7 @@ def talk(
     """A conversation in which the answers come one after another, the last again and again."""
     ranks, model = ranks or Ranks(), Told(answers)
     chooser = Chooser(
-        brief=Briefing(place=PLACE, capabilities=CAN, wanted=WANTED, rounds=8),
+        brief=ProbeBriefing(place=PLACE, capabilities=CAN, wanted=WANTED, rounds=8),
         budget=ProbingSection.from_data({"turns": 5, "probes": 20, "seconds": 100, "draws": 3} | budget),
         fit=FitSection(bootstraps=4, ridge=0.02, seed=0),
         ledger=ask(model, folder),

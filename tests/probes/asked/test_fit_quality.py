@@ -19,7 +19,7 @@ from overlayccl_core.probes.asked.fit_quality import (
     timed_of,
 )
 from overlayccl_core.probes.mixed import mixed_probes
-from overlayccl_core.probes.probe import Role
+from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.probes.structured import structured_probes
 from tests.probes.asked.talk import LOCAL
 from tests.stages.flow import timed
@@ -32,27 +32,27 @@ def known() -> Mapping[str, TimedProbe]:
     """A sweep and held-out Programs at made-up times, which follow a cost model."""
     probes = [
         *structured_probes(LOCAL),
-        *mixed_probes(LOCAL, seed=1, count=40, role=Role.MIXED),
-        *mixed_probes(LOCAL, seed=2, count=20, role=Role.HELD_OUT),
+        *mixed_probes(LOCAL, seed=1, count=40, role=ProbeRole.MIXED),
+        *mixed_probes(LOCAL, seed=2, count=20, role=ProbeRole.HELD_OUT),
     ]
     return timed_of(timed(probes))
 
 
-def of(role: Role) -> list[str]:
+def of(role: ProbeRole) -> list[str]:
     return [program for program, one in known().items() if one.role is role]
 
 
 def fixed() -> list[str]:
-    return [program for program, one in known().items() if one.role is not Role.HELD_OUT]
+    return [program for program, one in known().items() if one.role is not ProbeRole.HELD_OUT]
 
 
 def heldout() -> list[TimedProbe]:
-    return [known()[program] for program in of(Role.HELD_OUT)]
+    return [known()[program] for program in of(ProbeRole.HELD_OUT)]
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
-    chosen = {"mixed": of(Role.MIXED), "few": of(Role.STRUCTURED)[:3], "none": []}
+    chosen = {"mixed": of(ProbeRole.MIXED), "few": of(ProbeRole.STRUCTURED)[:3], "none": []}
     return list(arms(known(), fixed(), chosen, SECTION, draws=3))
 
 
@@ -95,7 +95,7 @@ def test_parts_of_the_sweep_take_no_more_seconds_than_the_chooser_and_differ(
     assert len({part["median_log_error"] for part in parts}) == 3
     drawn = [part_of(fixed(), known(), seconds, draw) for draw in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2] and len(set(drawn[0])) == len(drawn[0])
-    assert not set(drawn[0]) & set(of(Role.HELD_OUT))
+    assert not set(drawn[0]) & set(of(ProbeRole.HELD_OUT))
 
 
 def test_seconds_are_those_of_all_samples() -> None:
@@ -124,7 +124,7 @@ def test_what_is_held_out_is_in_no_fit(rows: list[dict[str, Any]]) -> None:
     """With other held-out times the cost model stays, and its error does not."""
     slower = {
         program: replace(known()[program], samples_us=tuple(2 * us for us in known()[program].samples_us))
-        for program in of(Role.HELD_OUT)
+        for program in of(ProbeRole.HELD_OUT)
     }
     again = row(list(arms({**known(), **slower}, fixed(), {}, SECTION, draws=1)), ProbeSource.FIXED)
     assert again["median_log_error"] == pytest.approx(np.log(2), abs=0.1)

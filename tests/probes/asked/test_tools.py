@@ -11,7 +11,7 @@ from overlayccl_core.costmodel.features import features
 from overlayccl_core.probes.asked.exchanges import Supports
 from overlayccl_core.probes.asked.order import MOST, ProbeTarget
 from overlayccl_core.probes.asked.tools import bounded, order_of, refusal, tools
-from overlayccl_core.probes.probe import Probe, Role
+from overlayccl_core.probes.probe import Probe, ProbeRole
 from overlayccl_core.probes.sweep import probes_of
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.lowering import Action
@@ -62,7 +62,7 @@ def test_every_order_makes_legal_probes_with_names_of_their_own(place: ProbeTarg
     assert len({p.name for p in made}) == len({p.program.digest for p in made}) == len(made)
     for probe in made:
         walk(probe.program)
-        assert probe.role is (Role.MIXED if probe.name.startswith("mixed-") else Role.STRUCTURED)
+        assert probe.role is (ProbeRole.MIXED if probe.name.startswith("mixed-") else ProbeRole.STRUCTURED)
     assert {tool for tool, _ in ORDERS} == {tool.name for tool in tools(place)}
 
 
@@ -99,8 +99,10 @@ def test_depth_payload_type_and_groups_are_as_ordered() -> None:
 def test_random_programs_are_those_of_the_sweep_and_never_held_out() -> None:
     settings = read(ROOT / "config/config.yaml")
     drawn = {p.program.digest for p in probes("time_mixed", count=16)}
-    of = {role: {p.program.digest for p in probes_of(LOCAL, settings) if p.role is role} for role in Role}
-    assert drawn < of[Role.MIXED] and not drawn & of[Role.HELD_OUT]
+    of = {
+        role: {p.program.digest for p in probes_of(LOCAL, settings) if p.role is role} for role in ProbeRole
+    }
+    assert drawn < of[ProbeRole.MIXED] and not drawn & of[ProbeRole.HELD_OUT]
 
 
 @pytest.mark.parametrize(

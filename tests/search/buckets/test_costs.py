@@ -2,9 +2,9 @@
 
 import pytest
 
-from overlayccl_core.costmodel.features import Column, Term, features
+from overlayccl_core.costmodel.features import Feature, Term, features
 from overlayccl_core.costmodel.price import price
-from overlayccl_core.costmodel.theta import Coefficient, Status, Theta
+from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.search.buckets import costs as bucket_costs
 from overlayccl_core.search.buckets import plans as buckets
@@ -17,13 +17,15 @@ PLACE = {"ranks": 4, "ranks_per_node": 2, "dtype": DType.FLOAT32}
 
 def theta_of(without: str = "") -> Theta:
     """Costs like those of CPU ranks for every column of packed and single buckets."""
-    columns: set[Column] = set()
+    columns: set[Feature] = set()
     for sizes in ([1000], [500, 500], [2**22]):
         for dtype in (DType.FLOAT32, DType.BFLOAT16):
             columns |= set(features(bucket_costs._program(sizes, 4, 2, dtype)))
     return Theta(
         tuple(
-            Coefficient(column=c, value=true_us({c: 1.0}), low=0, high=9e9, status=Status.FITTED, programs=3)
+            Coefficient(
+                column=c, value=true_us({c: 1.0}), low=0, high=9e9, status=FitStatus.FITTED, programs=3
+            )
             for c in sorted(columns)
             if c.name != without
         ),
@@ -68,7 +70,7 @@ def test_packing_costs_and_launching_is_paid_once() -> None:
     assert costs.launch_us == pytest.approx(sum(true_us({c: 1.0}) for c in _launch_columns()))
 
 
-def _launch_columns() -> list[Column]:
+def _launch_columns() -> list[Feature]:
     return [c for c in features(bucket_costs._program([4], 4, 2, DType.FLOAT32)) if c.term is Term.LAUNCH]
 
 

@@ -11,7 +11,7 @@ from benchmarks.hlo_text import Collective, collectives
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.deployments.floor import Floor
-from overlayccl_core.probes.probe import ProbeBuilder, Role
+from overlayccl_core.probes.probe import ProbeBuilder, ProbeRole
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
 from overlayccl_core.program.lowering import Action, lower
@@ -194,7 +194,7 @@ def scheduled(kind: Kind, schedule: str) -> Program:
     for first in range(0, 4, waits):
         for node in [probe.issue(kind, x) for x in inputs[first : first + waits]]:
             probe.write(node)
-    return probe.finish("p", Role.STRUCTURED).program
+    return probe.finish("p", ProbeRole.STRUCTURED).program
 
 
 FLOOR = Floor(latency_us={}, bytes_per_us=1.0)

@@ -14,8 +14,8 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import fingerprint as fingerprints
 from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.launch import Launch, Starter, Watch
-from overlayccl_core.launching.launcher import Check
-from overlayccl_core.launching.status import Phase, Status
+from overlayccl_core.launching.launcher import DoctorCheck
+from overlayccl_core.launching.status import Phase, StatusFile
 from overlayccl_core.program.arithmetics import NUMPY_DTYPES, Real
 from overlayccl_core.program.json_form import dumps, loads
 from overlayccl_core.program.kinds import Placement
@@ -53,12 +53,12 @@ def needs_cores(_deployment: Deployment) -> bool:
     return False
 
 
-def doctor(deployment: Deployment) -> list[Check]:
+def doctor(deployment: Deployment) -> list[DoctorCheck]:
     """NumPy is all it needs."""
-    return [Check("numpy", True, f"{np.__version__} for {deployment.ranks} ranks")]
+    return [DoctorCheck("numpy", True, f"{np.__version__} for {deployment.ranks} ranks")]
 
 
-def host(_deployment: Deployment) -> list[Check]:
+def host(_deployment: Deployment) -> list[DoctorCheck]:
     """Any host has paper."""
     return []
 
@@ -79,8 +79,8 @@ def time_launch(deployment: Deployment, folder: Path, plan: LaunchPlan, watch: W
         visits = each[index]
         program = _program((folder / job.module).read_text(), job)
         stamps[:visits, index] = clock.stamps(program, visits, deployment.ranks, seed=plan.launch)
-    rows = Status(np.zeros((deployment.ranks, 6), np.int64))
-    rows.array[:, Status.PHASE] = Phase.DONE
+    rows = StatusFile(np.zeros((deployment.ranks, 6), np.int64))
+    rows.array[:, StatusFile.PHASE] = Phase.DONE
     watch(rows.snapshot())
     return 0.0
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
-from overlayccl_core.launching.launcher import Check, agent
+from overlayccl_core.launching.launcher import DoctorCheck, agent
 from overlayccl_core.launching.local_ranks import LOOPBACK
 
 ALL = """
@@ -44,7 +44,7 @@ def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
     return {}
 
 
-def doctor(_deployment: Deployment, _profile: Profile | None) -> list[Check]:
+def doctor(_deployment: Deployment, _profile: Profile | None) -> list[DoctorCheck]:
     """There is nothing that may be missing."""
     return []
 

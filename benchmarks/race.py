@@ -85,7 +85,7 @@ def _of_problem(path: Path, deployment: Deployment) -> Raced:
             deployment=deployment,
             settings=settings,
             partial_dir=Path(folder),
-            rule="benchmark",
+            batch_name="benchmark",
         )
         timed = {one.key: one for one in time_programs(batch, lambda _line: None)}
     return raced(path.name, racing, timed)

@@ -76,9 +76,7 @@ def unrepeated() -> Iterator[None]:
     """Launches are not made again because others use the machine: what such a launch means is not looked at."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("overlayccl_core.training.launches.FOREIGN_CPU_LIMIT", 1.0)
-        patch.setattr(
-            "overlayccl_core.stages.bench.TimingSettings", partial(TimingSettings, foreign_cpu_limit=1.0)
-        )
+        patch.setattr(TimingSettings, "of", partial(TimingSettings.of, foreign_cpu_limit=1.0))
         yield
 
 

@@ -37,6 +37,12 @@ class TimingSettings:
     repeat_disturbed: bool = True
     seed: int = 0
 
+    @classmethod
+    def of(cls, section: Any, **others: Any) -> "TimingSettings":
+        """Take seconds and rounds of a section of the settings, such as `bench`."""
+        rounds = {"minimum_rounds": section.minimum_rounds, "maximum_rounds": section.maximum_rounds}
+        return cls(seconds=section.seconds, **rounds, **others)
+
     def __post_init__(self) -> None:
         if self.seconds <= 0:
             raise ValueError(f"seconds of a timing budget must be positive (got {self.seconds})")

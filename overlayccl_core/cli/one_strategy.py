@@ -131,7 +131,7 @@ def measure(
             deployment=deployment,
             settings=timing,
             partial_dir=Path(folder),
-            rule="try",
+            batch_name="try",
             logs=results / LOGS,
         )
         timed = time_programs(batch, progress)

@@ -20,14 +20,14 @@ def time_probes(
     section: ProbeSection,
     partial_dir: Path,
     *,
-    rule: str,
+    batch_name: str,
     code: str,
     progress: Callable[[str], None],
 ) -> list[Row]:
     """Return `probe`, `role` and the timing columns, a row for each launch of each probe.
 
     Args:
-        rule: Prefix of the folders of its batches.
+        batch_name: Beginning of the names of its folders (`TimingBatch`).
         code: Digest of the rule's code; launches of other code are not reused.
 
     Raises:
@@ -44,11 +44,13 @@ def time_probes(
         )
         for probe in probes
     ]
-    timing = TimingSettings(
-        seconds=section.seconds, minimum_rounds=section.minimum_rounds, maximum_rounds=section.maximum_rounds
-    )
     batch = TimingBatch(
-        jobs=jobs, deployment=deployment, settings=timing, partial_dir=partial_dir, rule=rule, code=code
+        jobs=jobs,
+        deployment=deployment,
+        settings=TimingSettings.of(section),
+        partial_dir=partial_dir,
+        batch_name=batch_name,
+        code=code,
     )
     by_name = {probe.name: probe for probe in probes}
     return [

@@ -24,7 +24,7 @@ from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, PROBE_CA
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import forget
 
-PARTIAL_RULE = "ask_probes"  # prefix of its batches' folders
+BATCH_NAME = "ask_probes"
 Row = dict[str, Any]
 
 
@@ -43,7 +43,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({table: tables[table.name] for table in (ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS)})
-    forget(job.partial, PARTIAL_RULE, job.all_outputs)
+    forget(job.partial, BATCH_NAME, job.all_outputs)
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
 
     def measure(probes: Sequence[Probe]) -> list[Row]:
         return time_probes(
-            *(probes, deployment, section, partial_dir), rule=PARTIAL_RULE, code=code, progress=progress
+            *(probes, deployment, section, partial_dir), batch_name=BATCH_NAME, code=code, progress=progress
         )
 
     chooser = Chooser(

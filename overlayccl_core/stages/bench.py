@@ -44,7 +44,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({BENCH: rows})
-    forget(job.partial, partial_rule(job.problem), job.all_outputs)
+    forget(job.partial, batch_name(job.problem), job.all_outputs)
 
 
 def run(
@@ -63,17 +63,12 @@ def run(
     rows = list(shortlist.iter_rows(named=True))
     backend = backend_of(deployment)
     jobs = jobs_of(rows, backend.emit)
-    timing = TimingSettings(
-        seconds=settings.bench.seconds,
-        minimum_rounds=settings.bench.minimum_rounds,
-        maximum_rounds=settings.bench.maximum_rounds,
-    )
     batch = TimingBatch(
         jobs=list(jobs.values()),
         deployment=deployment,
-        settings=timing,
+        settings=TimingSettings.of(settings.bench),
         partial_dir=Path(partial_dir),
-        rule=partial_rule(problem_of(rows[0]["case"])),
+        batch_name=batch_name(problem_of(rows[0]["case"])),
         code=code,
     )
     proven = [
@@ -109,7 +104,7 @@ def run(
     return [*timed_rows, *failed_rows]
 
 
-def partial_rule(problem: str) -> str:
+def batch_name(problem: str) -> str:
     """Return the prefix of a Problem's batch folders; writing its table removes them, and no others."""
     return f"bench-{problem}"
 

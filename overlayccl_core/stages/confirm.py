@@ -48,7 +48,7 @@ from overlayccl_core.training.roster import Roster
 
 Row = dict[str, Any]
 HEAD = ("case", "direction", "arm", "candidate")
-RULE = "confirm"  # prefix of its launches' folders
+BATCH_NAME = "confirm"
 
 
 def main(job: RuleJob) -> None:
@@ -64,7 +64,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({table: tables[table.name] for table in (CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS)})
-    forget(job.partial, f"{RULE}-*", job.all_outputs)
+    forget(job.partial, f"{BATCH_NAME}-*", job.all_outputs)
 
 
 def run(
@@ -147,7 +147,7 @@ class _Launches:
         confirmed: list[Row] = []
         for number in range(self.settings.launches if heads else 0):
             of = f"passes, {number + 1} of {self.settings.launches}"
-            batch = self._batch([proven[key].job for key in heads], f"{RULE}-{number}", seed=number)
+            batch = self._batch([proven[key].job for key in heads], f"{BATCH_NAME}-{number}", seed=number)
             timed = time_programs(batch, part_of(self.progress, of))
             launches = sorted({one.launch for one in timed})  # an interrupted batch has two
             before = confirmed[-1]["launch"] + 1 if confirmed else 0
@@ -185,7 +185,7 @@ class _Launches:
     def _looked_at(self, listed: Mapping[str, "_Listed"], name: str, what: str) -> Collection[str]:
         """Check values on the ranks and return the failed keys; ValueError if a file is among them."""
         proven = {key: one.proven for key, one in listed.items()}
-        values = self._batch([one.job for one in proven.values()], f"{RULE}-{name}", seed=0)
+        values = self._batch([one.job for one in proven.values()], f"{BATCH_NAME}-{name}", seed=0)
         failed = check_values(values, value_check(proven.values()), part_of(self.progress, name))
         wrong = {key: failed[key].message for key in failed if listed[key].head["arm"] == ArmName.DEPLOYED}
         if wrong:
@@ -225,28 +225,22 @@ class _Launches:
             for proven in (listed[key].proven,)
             for program in (proven.job.program,)
         ]
-        emitted = self._batch([one.job for one in beside], f"{RULE}-emitted", seed=0)
+        emitted = self._batch([one.job for one in beside], f"{BATCH_NAME}-emitted", seed=0)
         failed = check_values(emitted, value_check(beside), part_of(self.progress, "whose fault it is"))
         for batch in (name, "emitted"):  # the next run checks again
-            forget(self.partial_dir, f"{RULE}-{batch}", ())
+            forget(self.partial_dir, f"{BATCH_NAME}-{batch}", ())
         said = [
             f"{key}: {message}: {fault(emitted_right=key not in failed)}" for key, message in wrong.items()
         ]
         return ". ".join(said)
 
-    def _batch(self, jobs: Sequence[Job], rule: str, *, seed: int) -> TimingBatch:
-        timing = TimingSettings(
-            seconds=self.settings.seconds,
-            minimum_rounds=self.settings.minimum_rounds,
-            maximum_rounds=self.settings.maximum_rounds,
-            seed=seed,
-        )
+    def _batch(self, jobs: Sequence[Job], batch_name: str, *, seed: int) -> TimingBatch:
         return TimingBatch(
             jobs=jobs,
             deployment=self.deployment,
-            settings=timing,
+            settings=TimingSettings.of(self.settings, seed=seed),
             partial_dir=self.partial_dir,
-            rule=rule,
+            batch_name=batch_name,
             code=self.code,
         )
 
@@ -256,7 +250,7 @@ class _Launches:
         arms = arms_beside(self.deployment, self.problems, model, before)
         training = arms.training(steps_of(self.settings), self.settings.launches)
         said = part_of(self.progress, model.name)
-        trained = train(training, self.partial_dir, f"{RULE}-{model.name}", self.code, said)
+        trained = train(training, self.partial_dir, f"{BATCH_NAME}-{model.name}", self.code, said)
         for row in trained:
             if wrong := fault_in_step(row, trained, self._worst_numerics()):
                 raise ValueError(f"what was chosen cannot be deployed: its files, in {wrong}")

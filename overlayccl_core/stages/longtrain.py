@@ -41,7 +41,7 @@ def main(job: RuleJob) -> None:
     )
     job.write({LONG_STEPS: tables["long_steps"], LONG_STAMPS: tables["long_stamps"]})
     for row in tables["long_steps"]:
-        forget(job.partial, course_folder(partial_rule(name), row["arm"], row["seed"]), job.all_outputs)
+        forget(job.partial, course_folder(batch_name(name), row["arm"], row["seed"]), job.all_outputs)
 
 
 def run(
@@ -66,11 +66,11 @@ def run(
     asked.check(model, deployment.ranks)
     arms = _arms(deployment, problems, asked.on_its_text(model), trained)
     whole = arms.training(UNTIMED, launches=1)
-    rows = train_courses(whole, asked, Path(partial_dir), partial_rule(model.name), code, progress)
+    rows = train_courses(whole, asked, Path(partial_dir), batch_name(model.name), code, progress)
     return {"long_steps": rows, "long_stamps": arms.stamps(rows)}
 
 
-def partial_rule(model: str) -> str:
+def batch_name(model: str) -> str:
     """Return the beginning of the names of a model's courses."""
     return f"longtrain-{model}"
 

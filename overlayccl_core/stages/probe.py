@@ -16,7 +16,7 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import forget
 
-PARTIAL_RULE = "probe"  # prefix of its batches' folders
+BATCH_NAME = "probe"
 Row = dict[str, Any]
 
 
@@ -31,7 +31,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({PROBES: rows})
-    forget(job.partial, PARTIAL_RULE, job.all_outputs)
+    forget(job.partial, BATCH_NAME, job.all_outputs)
 
 
 def run(
@@ -47,5 +47,8 @@ def run(
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
     probes = to_time(deployment, settings, can, progress)
     return time_probes(
-        *(probes, deployment, settings.probe, partial_dir), rule=PARTIAL_RULE, code=code, progress=progress
+        *(probes, deployment, settings.probe, partial_dir),
+        batch_name=BATCH_NAME,
+        code=code,
+        progress=progress,
     )

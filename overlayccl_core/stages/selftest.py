@@ -12,9 +12,8 @@ from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.timing.partial import forget
-from overlayccl_core.timing.selftest import RULE, Selftest
+from overlayccl_core.timing.selftest import BATCH_NAME, Selftest
 
-PARTIAL_RULE = RULE
 Rows = list[dict[str, Any]]
 
 
@@ -31,7 +30,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({SELFTEST: tables["selftest"], CAPABILITIES: tables["capabilities"]})
-    forget(job.partial, PARTIAL_RULE, job.all_outputs)
+    forget(job.partial, BATCH_NAME, job.all_outputs)
 
 
 def run(

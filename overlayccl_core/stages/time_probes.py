@@ -21,7 +21,7 @@ from overlayccl_core.tables.probing import CHOSEN_PROBES, COMPARED_PROBES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import forget
 
-PARTIAL_RULE = "time_probes"  # prefix of its batches' folders
+BATCH_NAME = "time_probes"
 Row = dict[str, Any]
 
 
@@ -37,7 +37,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({COMPARED_PROBES: rows})
-    forget(job.partial, PARTIAL_RULE, job.all_outputs)
+    forget(job.partial, BATCH_NAME, job.all_outputs)
 
 
 def run(
@@ -65,7 +65,7 @@ def run(
         deployment,
         section,
         partial_dir,
-        rule=PARTIAL_RULE,
+        batch_name=BATCH_NAME,
         code=code,
         progress=progress,
     )

@@ -41,7 +41,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({STEPS: tables["steps"], STAMPS: tables["stamps"]})
-    forget(job.partial, partial_rule(name), job.all_outputs)
+    forget(job.partial, batch_name(name), job.all_outputs)
 
 
 def run(
@@ -58,7 +58,7 @@ def run(
     one_fingerprint({f"{name}: finalists": frame for name, frame in finalists.items()}, "the rule bench")
     arms = arms_to_train(deployment, model, finalists)
     training = arms.training(steps_of(settings), settings.train.launches, narrows=NARROWS)
-    trained = train(training, Path(partial_dir), partial_rule(model.name), code, progress)
+    trained = train(training, Path(partial_dir), batch_name(model.name), code, progress)
     stamps = arms.stamps(trained)
     return {"steps": trained, "stamps": stamps}
 
@@ -92,6 +92,6 @@ def _purposes(arm: str, *, losses: bool) -> tuple[Purpose, ...]:
     return (Purpose.TIMED, Purpose.QUIET)
 
 
-def partial_rule(model: str) -> str:
+def batch_name(model: str) -> str:
     """Return the prefix of a model's launch folders."""
     return f"train-{model}"

@@ -43,7 +43,7 @@ def main(job: RuleJob) -> None:
         code=job.option("code"),
     )
     job.write({TRIALS: rows})
-    forget(job.partial, partial_rule(job.problem, search), job.all_outputs)
+    forget(job.partial, batch_name(job.problem, search), job.all_outputs)
 
 
 def run(
@@ -73,13 +73,13 @@ def run(
         deployment=deployment,
         settings=TimingSettings(seconds=1.0),  # of nothing: none is timed
         partial_dir=partial_dir,
-        rule=partial_rule(rows[0]["case"].partition("/")[0], search),
+        batch_name=batch_name(rows[0]["case"].partition("/")[0], search),
         code=code,
     )
     return list(_rows(rows, check_values(batch, value_check(proven), progress), search))
 
 
-def partial_rule(problem: str, search: str) -> str:
+def batch_name(problem: str, search: str) -> str:
     """Return the prefix of its batches' folders."""
     return f"trial-{problem}-{search}"
 

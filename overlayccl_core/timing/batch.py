@@ -31,9 +31,10 @@ TRIAL_TIMEOUT_S = 30.0  # for a single run of one Program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingBatch:
-    """Jobs, their ranks, and the folder that keeps their launches as they come: <partial_dir>/<rule>-<key>/.
+    """Jobs, their ranks, and the folder that keeps their launches as they come.
 
     Attributes:
+        batch_name: Beginning of that folder's name, `<partial_dir>/bench-tp_mlp-<key>`; `forget` takes it.
         code: Digest of the rule's code.
         logs: Folder for the output of failed ranks (None: the folder `logs` beside partial_dir).
     """
@@ -42,7 +43,7 @@ class TimingBatch:
     deployment: Deployment
     settings: TimingSettings
     partial_dir: Path
-    rule: str
+    batch_name: str
     code: str = ""
     logs: Path | None = None
 
@@ -68,12 +69,12 @@ class TimingBatch:
             for job in self.jobs
         ]
         digest = key(programs, asdict(self.settings), fingerprint, self.code)
-        return Path(self.partial_dir) / f"{self.rule}-{digest}"
+        return Path(self.partial_dir) / f"{self.batch_name}-{digest}"
 
     def evidence(self) -> Evidence:
         if self.logs:
-            return Evidence(logs=self.logs, name=self.rule)
-        return Evidence.beside(self.partial_dir, self.rule)
+            return Evidence(logs=self.logs, name=self.batch_name)
+        return Evidence.beside(self.partial_dir, self.batch_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

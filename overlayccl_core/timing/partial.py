@@ -1,9 +1,9 @@
 """The folders of a rule's launches, kept until its tables are written and recorded.
 
-<partial>/<rule>-<key>/   a batch: results of its launches, until the rule's table is written
-<partial>/written/        batches with written tables, until Snakemake has recorded that
-  launch-<k>/             a launch at work, or the remains of a dead run's launch
-<logs>/<rule>.failure-<k>/ evidence of the k-th failed launch, from 0: its log, its ranks' tracebacks
+<partial>/<batch_name>-<key>/     a batch: results of its launches, until the rule's table is written
+<partial>/written/                batches with written tables, until Snakemake has recorded that
+  launch-<k>/                     a launch at work, or the remains of a dead run's launch
+<logs>/<batch_name>.failure-<k>/  evidence of the k-th failed launch, from 0: its log, its ranks' tracebacks
 """
 
 import hashlib
@@ -35,14 +35,14 @@ def key(*parts: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=KEY_DIGITS // 2).hexdigest()
 
 
-def forget(partial_dir: Path, rule: str, outputs: Iterable[Path]) -> None:
+def forget(partial_dir: Path, batch_name: str, outputs: Iterable[Path]) -> None:
     """Put away the batches of a rule: its tables are written, so the next run of the rule wants new samples.
 
     `settle` deletes them once Snakemake has recorded the job. If Snakemake is killed before, it runs the rule
     again.
     """
     made = json.dumps([file.as_posix() for file in outputs]).encode()
-    for folder in Path(partial_dir).glob(f"{rule}-{'[0-9a-f]' * KEY_DIGITS}"):
+    for folder in Path(partial_dir).glob(f"{batch_name}-{'[0-9a-f]' * KEY_DIGITS}"):
         away = Path(partial_dir) / AWAY / folder.name
         shutil.rmtree(away, ignore_errors=True)
         away.parent.mkdir(exist_ok=True)

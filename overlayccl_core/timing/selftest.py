@@ -52,7 +52,7 @@ LESS = 16  # divisor of a failing payload, for the next try
 
 SUMS = (Kind.ALL_REDUCE.value, Kind.ALL_REDUCE.value + COALESCED_SUFFIX)  # with replicated results
 
-RULE = "selftest"
+BATCH_NAME = "selftest"
 ONES_CHECK = "all_reduce of ones gives {ranks}"
 MEANING_CHECK = "equals its NumPy meaning"
 BITS_CHECK = "gives all ranks the same bits"  # an assumption of the proof on replicated outputs
@@ -103,11 +103,11 @@ class Selftest:
     def __post_init__(self) -> None:
         self.fingerprint = self.backend.fingerprint(self.deployment)
         of = key(self.deployment.to_json(), self.fingerprint, self.code)
-        self.before = PrimitiveLog(self.folder / f"{RULE}-{of}", self.progress)
+        self.before = PrimitiveLog(self.folder / f"{BATCH_NAME}-{of}", self.progress)
 
     @property
     def evidence(self) -> Evidence:
-        return Evidence.beside(self.folder, RULE)
+        return Evidence.beside(self.folder, BATCH_NAME)
 
     def run(self) -> tuple[Rows, Rows]:
         """Return (rows of selftest, rows of capabilities).
@@ -247,7 +247,7 @@ class Selftest:
 
     def _run(self, trials: Sequence[Trial], look: Callable[[Sequence[Observed]], Looked]) -> Looked:
         """Run trials and return `look` of the results, while their folder exists."""
-        with at_work(self.folder / RULE, self.evidence) as work:
+        with at_work(self.folder / BATCH_NAME, self.evidence) as work:
             return look(
                 self.backend.run_once(
                     self.deployment, work, trials, may_refuse=True, step_timeout_s=STEP_TIMEOUT_S

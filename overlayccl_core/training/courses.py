@@ -40,14 +40,14 @@ def train_courses(
     whole: Training,
     asked: LongrunSection,
     partial_dir: Path,
-    rule: str,
+    batch_name: str,
     code: str,
     progress: Callable[[str], None],
 ) -> list[Row]:
     """Return the rows of all courses of the arms in `whole`; a finished course is kept in `partial_dir`.
 
     Args:
-        rule: Beginning of the names of the courses' folders.
+        batch_name: Beginning of the names of the courses' folders.
         code: Digest of the code of the rule.
     """
     courses = list(_courses(whole.arms, asked.seeds))
@@ -59,15 +59,15 @@ def train_courses(
             before=number * asked.steps,
             total=len(courses) * asked.steps,
         )
-        folder = course_folder(rule, course.arm.name, course.seed)
+        folder = course_folder(batch_name, course.arm.name, course.seed)
         made = train(course.training(whole, asked.steps), partial_dir, folder, code, said)
         rows += [{**row, "launch": number, "seed": course.seed} for row in made]
     return rows
 
 
-def course_folder(rule: str, arm: str, seed: int) -> str:
+def course_folder(batch_name: str, arm: str, seed: int) -> str:
     """Return the prefix of a course's folder."""
-    return f"{rule}-{arm}-{seed}"
+    return f"{batch_name}-{arm}-{seed}"
 
 
 def _courses(arms: tuple[Arm, ...], seeds: int) -> Iterator[_Course]:

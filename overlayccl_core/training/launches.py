@@ -87,15 +87,15 @@ def module_name(digest: str) -> str:
     return f"{MODULES}/program_{digest}.py"
 
 
-def train(training: Training, partial_dir: Path, rule: str, code: str, progress: Progress) -> list[Row]:
+def train(training: Training, partial_dir: Path, batch_name: str, code: str, progress: Progress) -> list[Row]:
     """Train the arms and return rows of `steps`: one per arm, purpose and seed of every launch, and per failed arm.
 
     Raises:
         LaunchError: Ranks die or hang in the developer's arm. This ValueError names rank, arm and the file of the
             traceback.
     """
-    folder = Path(partial_dir) / f"{rule}-{training.key(code)}"
-    batch = _TrainingBatch(training, folder, Evidence.beside(partial_dir, rule), progress)
+    folder = Path(partial_dir) / f"{batch_name}-{training.key(code)}"
+    batch = _TrainingBatch(training, folder, Evidence.beside(partial_dir, batch_name), progress)
     with machine_lock(progress):
         return batch.finish()
 

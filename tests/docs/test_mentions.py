@@ -6,11 +6,21 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = "overlayccl_core run_display workflow_scripts tests docs examples benchmarks".split()
+FOLDERS = ("overlayccl_core", "run_display", "workflow_scripts", "tests", "docs", "examples", "benchmarks")
 CODE = {file: ast.parse(file.read_text()) for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")}
 DOCUMENTS = [ROOT / "ARCHITECTURE.md", *ROOT.glob("docs/*.md"), *ROOT.glob("overlayccl_core/**/README.md")]
 # files that a run, a reader or a later version makes, or another project has
-ELSEWHERE = frozenset("P capture chosen namespaces neuron proven queue sum_scatter test_sum_scatter".split())
+ELSEWHERE = (
+    "P",
+    "capture",
+    "chosen",
+    "namespaces",
+    "neuron",
+    "proven",
+    "queue",
+    "sum_scatter",
+    "test_sum_scatter",
+)
 
 NAMES = r"((?:`[\w.]+`, )*`[\w.]+`(?: and `[\w.]+`)?)"
 IN_FILE = re.compile(NAMES + r" (?:(?:in|of) `([\w/]+\.py)`|\(`([\w/]+\.py)`\))")

@@ -96,7 +96,7 @@ def batch(folder: Path, of: list[Job] | None = None, **changes: Any) -> TimingBa
     """Jobs to be timed on two ranks here; launches are kept in the folder."""
     given = {
         "jobs": jobs() if of is None else of, "deployment": deployment(), "settings": settings(),
-        "partial_dir": folder, "rule": "bench", "code": "code",
+        "partial_dir": folder, "batch_name": "bench", "code": "code",
     }  # fmt: skip
     return TimingBatch(**{**given, **changes})
 

@@ -62,7 +62,7 @@ def test_every_operation_group_size_and_dtype_is_tried_on_four_ranks(tmp_path: P
     of_bits = set(bits.select("group_size", "dtype").iter_rows())
     assert {(2, "float32"), (4, "float32"), (4, "float64")} <= of_bits
     assert checks["outcome"].to_list()[-1] == "not_applicable"
-    forget(partial, selftest.PARTIAL_RULE, [])
+    forget(partial, selftest.BATCH_NAME, [])
     settle(partial)
     assert list(partial.iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_a_selftest_that_was_killed_does_not_stop_the_next_one(tmp_path: Path) -
     process.wait(10)
     assert status.exists()
     tables = selftest.run(deployment(2), partial, progress=silent)
-    forget(partial, selftest.PARTIAL_RULE, [])
+    forget(partial, selftest.BATCH_NAME, [])
     settle(partial)
     assert tables["selftest"][0]["outcome"] == "pass" and list(partial.iterdir()) == []
 

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import polars as pl
@@ -22,13 +22,14 @@ from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.kinds import printable
 from overlayccl_core.program.library import Role
-from overlayccl_core.report.blocks import columns_ratio
+from overlayccl_core.report import blocks
 from overlayccl_core.tables.summary import Validity
 
 WIDE = 160  # columns, if the output is no terminal
 NARROW = 120  # terminals below this get fewer columns
 NAME_WIDTH, NARROW_NAME, NARROW_WORD = 28, 20, 10
 NOTHING = "-"
+percent, correlation = (partial(form, nothing=NOTHING) for form in (blocks.percent, blocks.correlation))
 SAME_LEGEND = "a = b: one Program."
 LEGEND = (
     "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change. "
@@ -104,11 +105,6 @@ def at_joints(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def percent(part: float | None) -> str:
-    """Format a part as per cent."""
-    return NOTHING if part is None else f"{100 * part:.1f}%"
-
-
 def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
     """Yield a table of all candidates for each Case and direction."""
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
@@ -172,7 +168,7 @@ def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
             if narrow
             else between(row["predicted_us"], row["predicted_low_us"], row["predicted_high_us"]),
             f"{measured} invalid" if narrow and invalid else measured,
-            times(columns_ratio(row, "speedup")),
+            times(blocks.columns_ratio(row, "speedup")),
             *(() if narrow else more),
             style="bold" if row["chosen"] else None,
         )
@@ -215,8 +211,8 @@ def fidelity_table(rows: pl.DataFrame) -> Table:
             str(row["rounds"]),
             percent(row["median_rel_error"]),
             percent(row["repeat_rel_error"]),
-            _correlation(row["spearman"]),
-            _correlation(row["repeat_spearman"]),
+            correlation(row["spearman"]),
+            correlation(row["repeat_spearman"]),
             percent(row["pair_accuracy"]),
             noise + percent(row["top1_regret"]),
         )
@@ -230,10 +226,6 @@ def programs_of(case: str | None, direction: str | None) -> str:
         return "held-out mixed Programs"
     name = at_joints(case, NAME_WIDTH)
     return name if direction == "forward" else f"{name}\n{direction}"
-
-
-def _correlation(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3f}"
 
 
 def _marks(one: StrategyLine) -> Iterator[str]:

@@ -198,9 +198,14 @@ def columns_ratio(row: Mapping[str, Any], name: str) -> Ratio | None:
     return Ratio(value=value, low=low, high=high)
 
 
-def percent(part: float | None) -> str:
+def percent(part: float | None, nothing: str = NOTHING) -> str:
     """Format a share: `3.2%`."""
-    return NOTHING if part is None else f"{100 * part:.1f}%"
+    return nothing if part is None else f"{100 * part:.1f}%"
+
+
+def correlation(value: float | None, nothing: str = NOTHING) -> str:
+    """Format a rank correlation: `0.987`."""
+    return nothing if value is None else f"{value:.3f}"
 
 
 def mebibytes(size: int | None) -> str:

@@ -20,6 +20,7 @@ from overlayccl_core.report.blocks import (
     Figure,
     TableBlock,
     Text,
+    correlation,
     count,
     missing,
     ms,
@@ -195,8 +196,8 @@ def _worst(rows: pl.DataFrame) -> Text:
     heldout, cases = rows.filter(pl.col("case").is_null()), rows.filter(pl.col("case").is_not_null())
     said = [
         f"On {row['n']} {HELD_OUT} the median error is {percent(row['median_rel_error'])} (repeat error "
-        f"{percent(row['repeat_rel_error'])}), the rank correlation {_correlation(row['spearman'])} (even "
-        f"with odd rounds {_correlation(row['repeat_spearman'])}). Of {row['pairs']} pairs whose times differ by "
+        f"{percent(row['repeat_rel_error'])}), the rank correlation {correlation(row['spearman'])} (even "
+        f"with odd rounds {correlation(row['repeat_spearman'])}). Of {row['pairs']} pairs whose times differ by "
         f"more than two standard errors, {percent(row['pair_accuracy'])} are in the right order."
         for row in heldout.iter_rows(named=True)
     ]
@@ -222,8 +223,8 @@ def _fidelity(rows: pl.DataFrame) -> TableBlock:
             "rounds": lambda row: str(row["rounds"]),
             "median error": lambda row: percent(row["median_rel_error"]),
             "repeat error": lambda row: percent(row["repeat_rel_error"]),
-            "rank correlation (Spearman)": lambda row: _correlation(row["spearman"]),
-            "even with odd rounds": lambda row: _correlation(row["repeat_spearman"]),
+            "rank correlation (Spearman)": lambda row: correlation(row["spearman"]),
+            "even with odd rounds": lambda row: correlation(row["repeat_spearman"]),
             "pairs in the right order": lambda row: (
                 f"{percent(row['pair_accuracy'])} of {row['pairs']}" if row["pairs"] else "no pair apart"
             ),
@@ -261,7 +262,3 @@ def _regret(tree: Tree) -> list[Block]:
 def _most(values: pl.Series) -> str:
     known = values.drop_nulls()
     return percent(max(known)) if len(known) else NOTHING
-
-
-def _correlation(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3f}"

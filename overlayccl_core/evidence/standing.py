@@ -144,10 +144,9 @@ def placed(
 ) -> dict[Place, str]:
     """Return (case, direction) -> the arm in place of the chosen one there.
 
-    A verdict is about a whole step. Its arm takes the place at all Cases of the step where their Programs
-    differ, or at none: no step gets an untested mixture. Steps with a shared Case must agree on its Program. A
-    step that loses one Case gives up all its Cases; others may then lose one, too. A Case outside all steps
-    follows its own passes.
+    An arm takes the place at all Cases of a step or at none, because a mixture was never timed. Steps with a
+    shared Case must agree on its Program: a step without its Program at one Case gives up its other Cases, too,
+    which may cost further steps theirs. A Case outside all steps follows its own passes.
     """
     verdicts = {(model, m): arm for model, one in headlines.items() for m, arm in one.at_counts.items()}
     sites = {place: site for decided in problems for place, site in _sites_of(decided, confirmed)}

@@ -146,11 +146,14 @@ class _Timer:
         """Launch missing samples; repeat a launch once if others took too much CPU."""
         self._recover()
         kept = self.kept.attempts()
-        lacking = bool(missing(self.jobs, kept))
-        if not lacking:
+        if rounds := missing(self.jobs, kept):
+            if kept:
+                self.progress(f"continuing a batch that was cut off: {len(rounds)} Programs lack rounds")
+            self.launch([replace(job, rounds=rounds[job.key]) for job in self.jobs if job.key in rounds])
+        else:
             self.progress(f"using the samples of a run that was cut off after them: {len(kept)} launches")
-        repeat = self.settings.repeat_disturbed
-        self.kept.launch_quietly(0, self._launch_missing, lacking=lacking, repeat=repeat)
+        if self.settings.repeat_disturbed and self.kept.disturbed_once():
+            self.launch(self.jobs)
         left = {job.key for job in self.jobs}  # a complete launch may hold a job that failed since
         timed = [one for one in self._chosen() if one.key in left]
         _say_floor(timed, self.settings, self.progress)
@@ -232,15 +235,6 @@ class _Timer:
             disturbed=share is not None and share > self.settings.foreign_cpu_limit,
         )
         self.kept.keep(work, [asdict(one) for one in timed], complete=share is not None)
-
-    def _launch_missing(self) -> None:
-        """Launch the missing Programs once, or all Programs again."""
-        kept = self.kept.attempts()
-        left = missing(self.jobs, kept)
-        if kept and left:
-            self.progress(f"continuing a batch that was cut off: {len(left)} Programs lack rounds")
-        jobs = [replace(job, rounds=left[job.key]) for job in self.jobs if job.key in left]
-        self.launch(jobs if left else self.jobs)
 
     def launch(self, jobs: Sequence[Job]) -> None:
         """Run one launch; keep it whether it ends well or not."""

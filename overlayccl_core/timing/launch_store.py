@@ -8,7 +8,7 @@ A launch disturbed by others has a second attempt.
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,25 +98,12 @@ class KeptLaunches:
         attempts = self.attempts(number)
         return len(attempts) > 1 and all(one.disturbed for one in attempts)
 
-    def launch_quietly(
-        self,
-        number: int,
-        launch: Callable[[], None],
-        *,
-        lacking: bool,
-        repeat: bool,
-    ) -> None:
-        """Launch if something is lacking; with `repeat`, launch once more if others disturbed the only attempt.
-
-        Args:
-            launch: Makes one more attempt and keeps it.
-        """
-        if lacking:
-            launch()
+    def disturbed_once(self, number: int = 0) -> bool:
+        """Tell whether others disturbed the only attempt, and say so: it is to be launched once more."""
         kept = self.attempts(number)
-        if repeat and len(kept) == 1 and kept[0].disturbed:
+        if again := len(kept) == 1 and kept[0].disturbed:
             self._progress(f"others took {kept[0].foreign_cpu_share:.0%} of the CPU: launching once more")
-            launch()
+        return again
 
 
 def _attempt(path: Path) -> int:

@@ -145,12 +145,11 @@ class _TrainingBatch:
         if kept:
             of = f"{number + 1} of {self.training.launches}"
             self.progress(f"using launch {of} of a run that was cut off after it")
-        self.kept.launch_quietly(
-            number,
-            lambda: self._launch(number),
-            lacking=not kept,
-            repeat=self.training.times and not any(map(self.kept.disturbed_twice, range(number))),
-        )
+        else:
+            self._launch(number)
+        repeats = self.training.times and not any(map(self.kept.disturbed_twice, range(number)))
+        if repeats and self.kept.disturbed_once(number):
+            self._launch(number)
         return list(self.kept.least_disturbed(number).rows)
 
     def _launch(self, number: int) -> None:

@@ -65,15 +65,12 @@ def try_values(program: Program, reference: Program, checks: Checks, lossy_bound
     random = np.random.default_rng(int(program.digest, 16))
     treated = alike(program, brought, random) if brought.named else None
     backward = _backward_of(reference.problem)
-    for draw in brought.draws(random, ProofCheck.HOSTILE in checks, treated):
+    hostile = ProofCheck.HOSTILE in checks
+    for draw in brought.draws(random, hostile, treated):
         inputs = {**draw.inputs, **_cotangents(program, backward, draw.inputs, random)}
         trial = _Trial(program=program, reference=reference, backward=backward, draw=draw, inputs=inputs)
         trial.run(tried, checks, lossy_bound)
-    if (
-        ProofCheck.HOSTILE in checks
-        and brought.named
-        and (joined := joined_wrongly(program, brought, random))
-    ):
+    if hostile and brought.named and (joined := joined_wrongly(program, brought, random)):
         raise Wrong(Reason.PARTS_JOINED, joined)
     if ProofCheck.REPLICAS in checks and not _provably_alike(program):
         pair = AtomPair.of(program.problem, program.outputs, reference.outputs)

@@ -171,9 +171,8 @@ def own_error(program: Program, reference: Program) -> float:
     if not program.problem.linear:
         if not loses(program.outputs.values()):
             return error
-        return try_values(
-            program, reference, frozenset({ProofCheck.HOSTILE, ProofCheck.NUMERICS}), math.inf
-        ).error
+        checks = frozenset({ProofCheck.HOSTILE, ProofCheck.NUMERICS})
+        return try_values(program, reference, checks, math.inf).error
     for pair in components(program, reference):
         cut_to_atoms(pair, program.problem.ranks)
         error = max(error, measure(pair, program, ALL_CHECKS).error)

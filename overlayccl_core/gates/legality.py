@@ -33,11 +33,8 @@ def check(
             return _fails(Reason.ORDER, str(error))
     if ProofCheck.LINEAR in checks and (wrong := nonlinear_operation(program)):
         return _fails(Reason.NOT_LINEAR, wrong)
-    if (
-        ProofCheck.CAPABILITIES in checks
-        and capabilities
-        and (refused := capabilities.first_refused(program))
-    ):
+    known = capabilities if ProofCheck.CAPABILITIES in checks else None
+    if known and (refused := known.first_refused(program)):
         return _fails(Reason.UNSUPPORTED, _unsupported(refused))
     return _within_memory(program, memory_budget_bytes, checks)
 

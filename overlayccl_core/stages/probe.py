@@ -45,10 +45,7 @@ def run(
 ) -> list[Row]:
     """Return the rows of `probes`. `code`: digest of the rule's code; launches of other code are not reused."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
-    probes = to_time(deployment, settings, can, progress)
+    probes, section = to_time(deployment, settings, can, progress), settings.probe
     return time_probes(
-        *(probes, deployment, settings.probe, partial_dir),
-        batch_name=BATCH_NAME,
-        code=code,
-        progress=progress,
+        *(probes, deployment, section, partial_dir), batch_name=BATCH_NAME, code=code, progress=progress
     )

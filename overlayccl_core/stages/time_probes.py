@@ -60,19 +60,13 @@ def run(
         by.setdefault(program, []).append(search)
     seconds = settings.probe.seconds + settings.probing.seconds * chosen["search"].n_unique()
     section = settings.probe.changed(seconds=seconds)
+    probes = list(every.values())
     timed = time_probes(
-        list(every.values()),
-        deployment,
-        section,
-        partial_dir,
-        batch_name=BATCH_NAME,
-        code=code,
-        progress=progress,
+        *(probes, deployment, section, partial_dir), batch_name=BATCH_NAME, code=code, progress=progress
     )
-    rows = [
+    return [
         row | {"fixed": row["program"] in fixed, "chosen_by": by.get(row["program"], [])} for row in timed
     ]
-    return rows
 
 
 def _chosen(chosen: pl.DataFrame) -> list[Probe]:

@@ -41,7 +41,7 @@ class Library:
     developer: str | tuple[str, ...]
     others: tuple[str, ...] = ()  # all other listed strategies
     ways: tuple[tuple[object, object], ...] = ()
-    hand_bundled: str = ""  # the obvious one-line change; empty: none
+    hand_bundled: str = ""  # independent calls of one kind joined into one; empty: none
     single_graph: str = ""
 
 

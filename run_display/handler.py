@@ -17,7 +17,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from run_display.board import Board, last_words
 from run_display.expected import Expectations, name_of
-from run_display.screen import Lines, Screen, Terminal
+from run_display.screen import LogScreen, Screen, Terminal
 from workflow_scripts.causes import again
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
@@ -105,7 +105,7 @@ class RunHandler(logging.Handler):
     def _begin(self) -> None:
         if self.screen is None:
             terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-            self.screen = Terminal(self.board.lines) if terminal else Lines(self.board.lines)
+            self.screen = Terminal(self.board.lines) if terminal else LogScreen(self.board.lines)
             self.screen.begin()
 
     def _note(self, text: str) -> None:

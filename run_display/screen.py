@@ -16,7 +16,7 @@ A_SECOND = 2
 ERROR_FD, OUT_FD = 2, 1
 
 
-class Lines:
+class LogScreen:
     """Screen for logs and pipes."""
 
     def __init__(self, lines: Callable[[], list[str]], *, every_s: float = EVERY_S) -> None:
@@ -126,4 +126,4 @@ class Terminal:
             stream.flush()
 
 
-Screen = Lines | Terminal
+Screen = LogScreen | Terminal

@@ -17,7 +17,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.launch import POLL_S
 from overlayccl_core.launching.launcher import launcher_of
-from overlayccl_core.launching.lines import LineConnection, LostError, Message
+from overlayccl_core.launching.lines import Lines, LostError, Message
 from overlayccl_core.launching.local_ranks import NODES_LOG, TOKEN
 
 ANSWER_S = 300.0  # for agents to answer: a shared folder may be slow to give Python to all nodes
@@ -35,7 +35,7 @@ class Agent:
         parts: Fingerprint parts of the node.
     """
 
-    lines: LineConnection
+    lines: Lines
     address: str
     host: str
     parts: Mapping[str, str]
@@ -73,7 +73,7 @@ class Agents:
 
     def _meet(self, server: socket.socket, token: str) -> None:
         """Wait until all have come. A stranger has INTRODUCTION_S to introduce itself."""
-        strangers: dict[socket.socket, tuple[LineConnection, float]] = {}
+        strangers: dict[socket.socket, tuple[Lines, float]] = {}
         end = time.monotonic() + ANSWER_S
         try:
             while len(self._met) < self.deployment.nodes:
@@ -81,7 +81,7 @@ class Agents:
                     raise self._not_all()
                 for ready in select.select([server, *strangers], [], [], POLL_S)[0]:
                     if ready is server:
-                        lines = LineConnection(server.accept()[0])
+                        lines = Lines(server.accept()[0])
                         strangers[lines.connection] = lines, time.monotonic() + INTRODUCTION_S
                     elif (said := _introduced(strangers[ready][0], token)) != {}:
                         self._sort(strangers.pop(ready)[0], said)
@@ -91,7 +91,7 @@ class Agents:
             for lines, _ in strangers.values():
                 lines.close()
 
-    def _sort(self, lines: LineConnection, said: Message | None) -> None:
+    def _sort(self, lines: Lines, said: Message | None) -> None:
         """Keep an agent with its introduction; send strangers away."""
         if said is None:
             lines.close()
@@ -136,7 +136,7 @@ class Agents:
         return os.pread(file, os.fstat(file).st_size, 0)
 
 
-def _introduced(lines: LineConnection, token: str) -> Message | None:
+def _introduced(lines: Lines, token: str) -> Message | None:
     """Return an agent's first message; {} while it is incomplete, None for a stranger."""
     try:
         said = lines.receive(0.0)

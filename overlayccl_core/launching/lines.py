@@ -14,7 +14,7 @@ class LostError(ConnectionError):
     """The other end is gone."""
 
 
-class LineConnection:
+class Lines:
     """One end of a connection."""
 
     def __init__(self, connection: socket.socket) -> None:

@@ -22,7 +22,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import clock, fingerprint, processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.launch import Launch, Starter, Starting, run
-from overlayccl_core.launching.lines import LineConnection, LostError
+from overlayccl_core.launching.lines import Lines, LostError
 from overlayccl_core.launching.local_ranks import STATUS_FILE, TOKEN, LocalRanks
 from overlayccl_core.launching.status import StatusFile
 from overlayccl_core.tables.plain import of_data, plain
@@ -39,7 +39,7 @@ class _BrokenOffError(Exception):
 class _Agent:
     """The connection to the requester."""
 
-    def __init__(self, lines: LineConnection, address: str) -> None:
+    def __init__(self, lines: Lines, address: str) -> None:
         self.lines = lines
         self.address = address
         self.number = 0  # of the launch
@@ -144,7 +144,7 @@ def _see(folder: Path) -> None:
 
 def main(address: str, port: int) -> None:
     processes.die_with(os.getppid())
-    lines = LineConnection(socket.create_connection((address, port), timeout=60))
+    lines = Lines(socket.create_connection((address, port), timeout=60))
     lines.connection.settimeout(None)
     lines.send(
         {

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from overlayccl_core.backends.measured import TimingSettings
 from overlayccl_core.backends.race import finished
 from overlayccl_core.backends.rounds import fewest_rounds, lead_in_calls, planned_rounds, repeats_for, visits
+from overlayccl_core.configuration.settings import read
 from overlayccl_core.measuring import statistics
 
 
@@ -68,3 +70,9 @@ def test_a_program_without_rounds_is_not_visited_once_rounds_count() -> None:
 def test_a_batch_that_ends_a_round_early_has_visited_what_has_fewer_rounds_as_often_as_planned() -> None:
     plan = batch(28, [9, None])
     assert sum(0 in jobs for jobs in plan) == sum(0 in jobs for jobs in plan[:-1]) == 9
+
+
+def test_a_section_of_the_settings_gives_seconds_and_rounds() -> None:
+    section = read().bench.changed(seconds=2.0, minimum_rounds=3, maximum_rounds=5)
+    wanted = TimingSettings(seconds=2.0, minimum_rounds=3, maximum_rounds=5, seed=7)
+    assert TimingSettings.of(section, seed=7) == wanted

@@ -13,7 +13,7 @@ import pytest
 
 from overlayccl_core.launching import agents, nodes
 from overlayccl_core.launching.launch import Launch
-from overlayccl_core.launching.lines import LineConnection, LostError, Message
+from overlayccl_core.launching.lines import Lines, LostError, Message
 from overlayccl_core.launching.local_ranks import LOOPBACK, TOKEN
 from overlayccl_core.launching.status import Phase
 
@@ -29,7 +29,7 @@ class Agent:
         self, node: int, towards: tuple[str, int], environment: Mapping[str, str], parts: Mapping[str, str]
     ) -> None:
         self.node = node
-        self.lines = LineConnection(socket.create_connection(towards))
+        self.lines = Lines(socket.create_connection(towards))
         self.lines.send({"token": environment[TOKEN], "node": node, "host": f"n{node}", "parts": parts})
         self.asked: Message = {}
 

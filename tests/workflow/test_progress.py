@@ -14,7 +14,7 @@ from overlayccl_core.rule import ANY_OTHER_S, BATCH_S
 from run_display.board import Board, Running, last_words
 from run_display.expected import Expectations, budget_s
 from run_display.handler import RunHandler
-from run_display.screen import Lines
+from run_display.screen import LogScreen
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE, Progress, progress_file
 
 SETTINGS = SimpleNamespace(
@@ -174,7 +174,7 @@ def test_a_plain_listener_gets_a_line() -> None:
 
 
 def test_a_log_gets_lines_as_time_goes_by(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Lines(lambda: ["bench a     0:10   round 3", "1 of 3 jobs done"], every_s=0.01)
+    screen = LogScreen(lambda: ["bench a     0:10   round 3", "1 of 3 jobs done"], every_s=0.01)
     screen.begin()
     while not (said := capsys.readouterr().err):
         pass

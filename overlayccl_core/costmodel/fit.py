@@ -180,9 +180,8 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
     told = system.told_apart()
     coefficients = []
     for j, column in enumerate(system.columns):
-        status = (
-            FitStatus.UNIDENTIFIED if not told[j] else FitStatus.FITTED if values[j] > 0 else FitStatus.ZERO
-        )
+        fitted = FitStatus.FITTED if values[j] > 0 else FitStatus.ZERO
+        status = fitted if told[j] else FitStatus.UNIDENTIFIED
         known = status is not FitStatus.UNIDENTIFIED
         coefficients.append(
             Coefficient(

@@ -79,6 +79,5 @@ def _part(tree: Tree, here: Path, *, first: bool) -> RunPart:
 
 def _section(tree: Tree, name: str) -> PageSection:
     title, build = TITLES[name]
-    return PageSection(
-        anchor=f"{tree.name}-{name}", title=title, blocks=tuple(build(tree)), folded=name != OPEN
-    )
+    anchor = f"{tree.name}-{name}"
+    return PageSection(anchor=anchor, title=title, blocks=tuple(build(tree)), folded=name != OPEN)

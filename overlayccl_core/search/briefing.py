@@ -135,9 +135,8 @@ class Briefing:
     @property
     def coefficients(self) -> list[str]:
         """The coefficients of the cost model, fitted here."""
-        return [
-            _coefficient(c) for c in self.facts.theta.coefficients if c.status is not FitStatus.UNIDENTIFIED
-        ]
+        coefficients = self.facts.theta.coefficients
+        return [_coefficient(c) for c in coefficients if c.status is not FitStatus.UNIDENTIFIED]
 
     @property
     def refused(self) -> list[str]:

@@ -185,10 +185,8 @@ def test_what_the_probes_cost_can_be_told_apart(
 ) -> None:
     """Also where a library lacks kinds: no column that the fit must take lies in the span of the others."""
     deployment = deployment.changed(uniform=uniform)
-    probes = [
-        *structured_probes(deployment),
-        *mixed_probes(deployment, seed=1, count=40, role=ProbeRole.MIXED),
-    ]
+    mixed = mixed_probes(deployment, seed=1, count=40, role=ProbeRole.MIXED)
+    probes = [*structured_probes(deployment), *mixed]
     kept = [p for p in probes if not {x.kind for x in p.program.collectives} & set(without)]
     random = np.random.default_rng(0)
     seen = [

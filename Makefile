@@ -17,7 +17,7 @@ run: minutes env ## the whole pipeline: results/local, what is deployed, and how
 	echo "make run: $$(( $$(date +%s) - start )) s"; exit $$code
 
 minutes:
-	@test -e $(VENV)/.ready-local || echo "Set-up comes first: 2 to 5 minutes, once."
+	@test -e $(VENV)/.ready-local || echo "Set-up comes first: 1 to 5 minutes, once."
 	@echo "The run: 19 to 34 minutes on two idle cores, more on busy ones; it shows the minutes left."
 
 evidence: env ## what else is claimed: 2 and 8 microbatches, a wider model, 2 ranks; one page with the default run

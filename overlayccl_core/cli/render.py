@@ -32,7 +32,7 @@ NOTHING = "-"
 percent, correlation = (partial(form, nothing=NOTHING) for form in (blocks.percent, blocks.correlation))
 SAME_LEGEND = "a = b: one Program."
 LEGEND = (
-    "x developer: how many times as fast, with its 95% interval. *: hand_bundled, the obvious change. "
+    "x developer: how many times as fast, with its 95% interval. *: hand_bundled, calls joined into one. "
     f"{SAME_LEGEND}"
 )
 CASES_LEGEND = (
@@ -40,7 +40,7 @@ CASES_LEGEND = (
     "deployed was timed again since. predicted: in brackets the range of 8 true times of 10 (10-90%). "
     "measured: a trimmed mean over rounds. x developer: the ratio of the medians of paired rounds, so not "
     "quite the quotient of two times. Both have their 95% intervals. repeat error: by how much noise "
-    f"makes a time wrong. *: hand_bundled, the obvious change. {SAME_LEGEND}"
+    f"makes a time wrong. *: hand_bundled, calls joined into one. {SAME_LEGEND}"
 )
 
 
@@ -186,7 +186,7 @@ def _each_program_once(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _marked(name: str, role: str) -> str:
-    """Return the name, with a mark for the obvious change; the legend explains it."""
+    """Return the name, with a mark for hand_bundled; the legend explains it."""
     return name + (" *" if role == Role.HAND_BUNDLED else "")
 
 

@@ -34,7 +34,7 @@ _ONLY = "only_"
 _MEANING: dict[str, str] = {
     ArmName.DEVELOPER: "what practitioners write: one library call per tensor, where it is needed",
     ArmName.SINGLE_GRAPH: "the same calls, not merged, issued so that independent ones are under way together",
-    ArmName.HAND_BUNDLED: "the obvious change by hand: calls that can be one are one",
+    ArmName.HAND_BUNDLED: "by hand: independent calls of one kind joined into one",
     ArmName.BEST_KNOWN_WAY: "of all strategies that people wrote, the fastest in the bench",
     ArmName.FINALIST_1: "the fastest in the bench of all proven candidates",
     ArmName.FINALIST_2: "the second fastest in the bench",

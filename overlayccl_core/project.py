@@ -9,7 +9,8 @@ from pathlib import Path
 from overlayccl_core import loader
 
 RULES = ("Snakefile", "rules")  # of this version of the package
-PARTS = (*RULES, "config", "profiles", "envs", "examples")
+PROFILES = "profiles"
+PARTS = (*RULES, "config", PROFILES, "envs", "examples")
 ROOT = Path(__file__).resolve().parents[1]
 SHARE = "share/overlayccl"
 CACHE = "__pycache__"
@@ -47,15 +48,37 @@ def lay(folder: Path, own: tuple[str, ...]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for part in PARTS:
         _lay(home() / part, folder / part)
-    for profile in sorted((folder / "profiles").iterdir()):
+    for profile in sorted((folder / PROFILES).iterdir()):
         if profile.name != UNLINKED:
-            (folder / profile.name).symlink_to(profile.relative_to(folder))
+            link(folder, profile.name)
     (folder / ".gitignore").write_text(IGNORED)
     strategies = folder / loader.OF_PROJECT / loader.READ
     strategies.mkdir(parents=True)
     for source in sources:
         _lay(source, strategies / source.name)
     return [folder / "config" / "config.yaml", folder / "config" / "deployments", strategies]
+
+
+def is_linked(folder: Path, profile: str) -> bool:
+    """Return whether `snakemake --profile NAME` finds a profile of PROFILES from the project's folder."""
+    there, wanted = folder / profile, folder / PROFILES / profile
+    return there.exists() and wanted.exists() and there.samefile(wanted)
+
+
+def link(folder: Path, profile: str) -> None:
+    """Let `snakemake --profile NAME` find a profile of PROFILES: Snakemake looks for it in the project's folder.
+
+    Raises:
+        ValueError: Something else has that name there.
+    """
+    if is_linked(folder, profile):
+        return
+    place = folder / profile
+    if place.exists() or place.is_symlink():
+        raise ValueError(
+            f"{place} is something else than profile {profile}: give the folder in {PROFILES}/ another name"
+        )
+    place.symlink_to(Path(PROFILES, profile))
 
 
 def _lay(source: Path, target: Path) -> None:

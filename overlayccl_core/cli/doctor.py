@@ -1,19 +1,28 @@
-"""`overlayccl doctor`: what this machine can run, what is missing, and the mends."""
+"""`overlayccl doctor`: what this machine can run, what is missing, and the mends.
+
+What this machine can run, what is missing, and the mends. With a profile of Slurm's, a job also looks at a node.
+"""
 
 import argparse
 import platform
-
-import psutil
 
 from overlayccl_core import project
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, plain_table
-from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.launching.launcher import DoctorCheck, launcher_of
 
 HEADERS = ("check", "", "detail")
 TABLES = ("selftest", "capabilities", "probes", "theta", "summary")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare its arguments."""
+    parser.add_argument(
+        "--mend",
+        action="store_true",
+        help="make the link in the root by which `snakemake --profile NAME` finds profiles/NAME",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,12 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
     here = launcher_of(where.deployment).this_host
     checks = [
         DoctorCheck("python", True, platform.python_version()),
+        *_profile(where, mend=arguments.mend),
         *backend.doctor(where.deployment),
         *launcher_of(where.deployment).doctor(where.deployment, where.profile),
-        *([*backend.host(where.deployment), _memory(where)] if here else []),
+        *(backend.host(where.deployment) if here else []),
     ]
     table = plain_table(f"deployment {where.deployment.name}", *HEADERS, fold=HEADERS)
-    for check in checks:
+    for place, check in enumerate(checks):
+        if not check.ok and any(check.detail in before.detail for before in checks[:place]):
+            continue  # a lack is told once
         table.add_row(check.name, "ok" if check.ok else "missing", check.detail)
     console().print(table)
     for line in (_rules(where), _results(where)):
@@ -37,14 +49,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(check.ok for check in checks) else 1
 
 
-def _memory(where: Context) -> DoctorCheck:
-    on_this_machine = min(where.deployment.ranks, where.deployment.ranks_per_node)
-    needed = on_this_machine * where.deployment.memory_budget_bytes
-    free = psutil.virtual_memory().available
-    detail = f"{bytes_text(free)} free, {bytes_text(needed)} may be used by {on_this_machine} ranks"
-    if free < needed:
-        detail += ": free some, or lower memory_budget in the deployment's file"
-    return DoctorCheck("memory", free >= needed, detail)
+def _profile(where: Context, *, mend: bool) -> list[DoctorCheck]:
+    """Check that Snakemake finds the profile from the root. ValueError if it cannot be mended."""
+    name = where.profile.name if where.profile else project.UNLINKED
+    if name == project.UNLINKED:
+        if mend:
+            raise ValueError("--mend makes the link of a profile of yours: name it with --profile")
+        return []
+    if mend:
+        project.link(where.root, name)
+    if project.is_linked(where.root, name):
+        return [DoctorCheck("profile", True, name)]
+    missing = f"`snakemake --profile {name}` does not find {project.PROFILES}/{name}"
+    linked = f"`overlayccl doctor --profile {name} --mend` makes the link in the root that it needs"
+    return [DoctorCheck("profile", False, f"{missing}: {linked}")]
 
 
 def _rules(where: Context) -> str:

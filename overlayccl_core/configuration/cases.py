@@ -23,7 +23,10 @@ class Placed(Fields):
     """Fields common to the entries of all Problems: ranks of the Case, and its data."""
 
     ranks: int | None = Field(
-        default=None, ge=2, description="N of the Problem, which must divide the world size (default: all)"
+        default=None,
+        ge=2,
+        description="N of the Problem, which must divide the world size; `node`: the ranks of a node, or all if a "
+        "node has one (default: all)",
     )
     strided: bool = Field(default=False, description="true if its groups take every so-many-th rank")
     dtype: DType = Field(default=DType.FLOAT32, description="of the elements (default: float32)")
@@ -35,6 +38,7 @@ class Placed(Fields):
 
 
 _OF_EVERY_PROBLEM = tuple(Placed.model_fields)
+_OF_A_NODE = "node"
 
 
 class NoCases(ValueError):
@@ -140,6 +144,9 @@ def _of_entries(settings: Settings, deployment: Deployment, problem: str) -> Ite
 
 def case_of(problem: str, entry: Mapping[str, Any], deployment: Deployment) -> Case:
     """Return the Case of a configuration entry at a deployment: the Problem's own fields and those of `Placed`."""
+    if entry.get("ranks") == _OF_A_NODE:
+        on_a_node = deployment.ranks_per_node
+        entry = {**entry, "ranks": on_a_node if on_a_node > 1 else deployment.ranks}
     placed = Placed.from_data({k: v for k, v in entry.items() if k in _OF_EVERY_PROBLEM})
     ranks = placed.ranks or deployment.ranks
     if deployment.ranks % ranks:

@@ -1,4 +1,4 @@
-"""A Snakemake profile: its `config`, used like --config, and Slurm's partition and account."""
+"""A Snakemake profile: its `config`, used like --config, and what Slurm's jobs ask for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +18,14 @@ class Profile:
     Attributes:
         overrides: Keys and values of its `config`.
         partition, account: For Slurm jobs; empty means the cluster's defaults.
+        gres: Devices of each node for Slurm jobs (`gpu:8`); empty: none are asked for.
     """
 
     name: str
     overrides: Mapping[str, str]
     partition: str = ""
     account: str = ""
+    gres: str = ""
 
 
 def load(name: str, root: Path) -> Profile:
@@ -54,6 +56,7 @@ def _profile(name: str, data: Any) -> Profile:
         overrides=_overrides(data.get("config", [])),
         partition=str(resources.get("slurm_partition", "")),
         account=str(resources.get("slurm_account", "")),
+        gres=str(resources.get("gres", "")),
     )
 
 

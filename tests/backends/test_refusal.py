@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from overlayccl_core.backends.plan import LaunchPlan
-from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.backends.torchdist import backend, node
 from overlayccl_core.backends.trials import Trial
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.failures import RefusedError
@@ -68,8 +68,8 @@ def test_the_doctor_says_the_same() -> None:
     ("library", "gpus", "told"),
     [
         ("glooo", 8, "'glooo': .*gloo .*nccl"),
-        ("nccl", 0, "4 ranks.*has 0 .*to gloo"),
-        ("nccl", 3, "has 3 here: .*at most 3"),
+        ("nccl", 0, "sees no GPU.*to gloo"),
+        ("nccl", 3, "sees 3: .*at most 3"),
         ("nccl", 4, ""),
         ("neuron", 0, "needs torch-neuronx "),
     ],
@@ -77,7 +77,7 @@ def test_the_doctor_says_the_same() -> None:
 def test_a_library_that_is_unknown_or_lacks_gpus_is_refused(
     library: str, gpus: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "_gpus", lambda: gpus)
+    monkeypatch.setattr(node, "of_torch", lambda: node.Torch(built=True, gpus=gpus, usable=gpus > 0))
     where = deployment(4).changed(library=library)
     [row] = [row for row in backend.doctor(where) if row.name == "ranks"]
     assert row.ok is not bool(told)
@@ -88,7 +88,7 @@ def test_a_library_that_is_unknown_or_lacks_gpus_is_refused(
 
 
 def test_no_gpus_are_counted_for_a_library_that_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(backend, "_gpus")
+    monkeypatch.delattr(node, "of_torch")
     assert not backend.refuses(deployment(4))
 
 

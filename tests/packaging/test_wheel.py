@@ -37,6 +37,13 @@ def mine(io, p):
 '''
 
 
+BY_NAME = """
+import torch.distributed as dist
+dist.init_process_group("overlayccl", store=dist.HashStore(), rank=0, world_size=1)
+print(type(dist.group.WORLD).__mro__[1].__module__.rpartition(".")[0], dist.get_backend())
+"""
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built of what git knows, in a folder of its own: nothing of an older build gets in."""
@@ -110,6 +117,7 @@ def test_a_project_runs_where_only_the_wheel_is(wheel: Path, tmp_path: Path) -> 
 
     subprocess.run([bin_ / "overlayccl", "init", project, "--own", "tp_mlp"], check=True)
     (project / "config/deployments/mine.yaml").write_text(DEPLOYMENT.read_text())
+    assert typed(str(python), "-c", BY_NAME) == "overlayccl_core.process_group gloo\n"
     mine = project / "plugins/strategies/tp_mlp.py"
     text = mine.read_text()
     head, listed = text.split("LIBRARY = Library(", 1)
@@ -132,7 +140,7 @@ def test_a_project_runs_where_only_the_wheel_is(wheel: Path, tmp_path: Path) -> 
 
 def test_a_project_is_laid_down_with_links_that_profiles_are_found_by(tmp_path: Path) -> None:
     lay(tmp_path / "new", ("tp_mlp",))
-    for profile in ("local", "trn1", "slurm-cpu"):
+    for profile in ("local", "trn1", "slurm-cpu", "slurm-gpu"):
         assert (tmp_path / "new" / profile / "profile.yaml").is_file()
     assert not (tmp_path / "new" / "default").exists()
     assert (tmp_path / "new/plugins/strategies/tp_mlp.py").read_bytes() == (

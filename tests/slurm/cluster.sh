@@ -1,5 +1,6 @@
 #!/bin/bash
 # A real Slurm on this machine: Debian's, seven node daemons of 32 slots each, no systemd.   cluster.sh up | down
+# Each node has eight GPUs for Slurm to hand out; each is a link to /dev/null.
 # For tests alone: all seven nodes are this host, so nothing that is timed on them says anything of a cluster.
 # Root (or sudo without a password) installs the packages and runs the daemons; nobody else's Slurm is touched: where
 # /etc/slurm/slurm.conf is not ours, it stops.
@@ -8,6 +9,7 @@ set -euo pipefail
 NODES=7
 SLOTS=32
 CONF=/etc/slurm/slurm.conf
+GRES=/etc/slurm/gres.conf
 OURS="# made by OverlayCCL's tests/slurm/cluster.sh"
 STATE=/var/spool/overlayccl-slurm
 
@@ -26,6 +28,8 @@ configure() {
     [ ! -e $CONF ] || grep -qF "$OURS" $CONF || fail "$CONF belongs to a Slurm that is not ours"
     mkdir -p $STATE/ctld /var/log/slurm /etc/slurm
     for i in $(seq $NODES); do mkdir -p $STATE/n"$i"; done
+    for i in $(seq 0 7); do ln -sf /dev/null $STATE/gpu"$i"; done
+    printf '%s\nNodeName=n[1-%d] Name=gpu File=%s/gpu[0-7]\n' "$OURS" $NODES $STATE >"$GRES"
     cat >$CONF <<END
 $OURS
 ClusterName=local
@@ -45,13 +49,15 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SwitchType=switch/none
+GresTypes=gpu
 MpiDefault=none
 ReturnToService=2
 SlurmdParameters=config_overrides
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 JobCompType=jobcomp/none
-NodeName=n[1-$NODES] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[17001-1700$NODES] CPUs=$SLOTS Boards=1 SocketsPerBoard=1 CoresPerSocket=$SLOTS ThreadsPerCore=1 RealMemory=2000 State=UNKNOWN
+NodeName=n[1-$NODES] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[17001-1700$NODES] CPUs=$SLOTS Boards=1 SocketsPerBoard=1 CoresPerSocket=$SLOTS ThreadsPerCore=1 RealMemory=2000 Gres=gpu:8 State=UNKNOWN
+PartitionName=gpu Nodes=n[1-$NODES] MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=cpu Nodes=n[1-$NODES] Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 END
 }
@@ -81,7 +87,7 @@ down() {
         break
     done
     [ -e $STATE/munged ] && kill "$(cat /run/munge/munged.pid)" 2>/dev/null || true
-    if grep -qsF "$OURS" $CONF; then rm -rf $STATE $CONF; fi
+    if grep -qsF "$OURS" $CONF; then rm -rf $STATE $CONF $GRES; fi
 }
 
 case "${1:-}" in

@@ -47,12 +47,12 @@ def slurm(*command: str) -> str:
 class Run:
     """A run of the pipeline in a copy of the repository, beside the test."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *asked: str, profile: str = "slurm-cpu") -> None:
         self.root = root
         self.log = root / f"run-{len(list(root.glob('run-*')))}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "snakemake", "--profile", "slurm-cpu", "all"],
+                [sys.executable, "-m", "snakemake", "--profile", profile, *(asked or ["all"])],
                 cwd=root,
                 env={**os.environ, "PYTHONPATH": str(root)},
                 stdout=log,
@@ -204,10 +204,27 @@ def test_ranks_may_use_all_of_a_node_though_the_step_around_the_command_may_not(
     assert not (root / "results/slurm-one").exists()
 
 
+def test_the_gpus_that_a_profile_asks_for_reach_the_agents_on_all_nodes(root: Path) -> None:
+    """Ranks are gloo's, as the GPUs are none. A job that does not ask has none, though its nodes are its alone."""
+    (root / "config/deployments/gpus.yaml").write_text("inherits: slurm-cpu\n")
+    asked = ("results/gpus/selftest.parquet", "--config", "deployment=gpus")
+    run = Run(root, *asked, profile="slurm-gpu")
+    run.until(lambda: len(nodes_of_agents()) == 2, 180)
+    assert {told["CUDA_VISIBLE_DEVICES"] for told in environments()} == {"0,1,2,3,4,5,6,7"}
+    assert run.ended(300) == 0, run.log.read_text()[-3000:]
+
+
+def doctor(root: Path, profile: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "overlayccl_core.cli.main", "doctor", "--profile", profile]
+    environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "300"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
 def test_the_doctor_looks_at_a_node_through_a_job(root: Path) -> None:
-    command = [sys.executable, "-m", "overlayccl_core.cli.main", "doctor", "--profile", "slurm-cpu"]
-    done = subprocess.run(
-        command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "partition cpu" in done.stdout and "a node's cores" in done.stdout
+    code, said = doctor(root, "slurm-cpu")
+    assert code == 0, said
+    assert "partition cpu" in said and "a node's cores" in said
+    code, said = doctor(root, "slurm-gpu")
+    assert code == 1 and "partition gpu" in said
+    assert re.search("a node's gpus +missing +this torch is built without CUDA", said), said

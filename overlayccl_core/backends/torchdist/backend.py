@@ -19,11 +19,11 @@ from overlayccl_core.backends.torch_ranks.torch_backend import (
     time_launch,
     train,
 )
+from overlayccl_core.backends.torchdist import node
 from overlayccl_core.backends.torchdist.environment import environment, environment_parts
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.emit import torch_dialect
-from overlayccl_core.launching import fingerprint as fingerprints
-from overlayccl_core.launching.launcher import DoctorCheck
+from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.program import Program
 
 __all__ = ["cannot_train", "doctor", "fingerprint", "refuses"]  # shared members of the protocol
@@ -37,9 +37,11 @@ LIBRARIES = {
     "neuron": "a NeuronCore for each rank, with TorchNeuron; it has never been run",
 }
 NEURON = "torch-neuronx"  # TorchNeuron: torch.distributed on Trainium 2 and later
+FIRST_NATIVE = (2, 13)  # version of that package; before, it was PyTorch/XLA's
 ON_CPUS = {"gloo": ""}
 IMPORTS = ("overlayccl_core.backends.torchdist.frameworks",)
 VERSIONS = ("torch", "nccl", NEURON)  # a fingerprint names those in use; deployed modules compare them
+COMPILING = 60.0  # our guess of an upper limit: step that compiles over one that does not
 CALLS = "overlayccl_core.backends.torchdist.calls"  # printed into modules
 
 
@@ -53,12 +55,12 @@ def versions(deployment: Deployment) -> dict[str, str]:
         return {"torch": f"{NOT_INSTALLED}: run `make`"}
     torch = {"torch": metadata.version("torch")}
     if deployment.library == "neuron":
-        return {**torch, NEURON: metadata.version(NEURON) if _has_neuron() else NOT_INSTALLED}
+        return {**torch, NEURON: _neuron_version() or NOT_INSTALLED}
     return {**torch, "nccl": _nccl_version()} if deployment.library == "nccl" else torch
 
 
 def refuses_library(deployment: Deployment) -> str:
-    library, ranks = deployment.library, deployment.ranks_per_node
+    library = deployment.library
     if library not in LIBRARIES:
         known = ", ".join(f"{name} ({needs})" for name, needs in LIBRARIES.items())
         return (
@@ -67,46 +69,48 @@ def refuses_library(deployment: Deployment) -> str:
         )
     if deployment.uniform:
         return f"deployment {deployment.name}: backend {deployment.backend} compiles nothing: set uniform to false"
-    if library == "neuron" and not _has_neuron():
+    if library == "neuron" and (lacking := _lacks_torchneuron()):
+        return f"deployment {deployment.name}: library neuron needs {lacking}"
+    if library == "nccl" and launcher_of(deployment).this_host and (lacking := node.lacks_gpus(deployment)):
+        return f"deployment {deployment.name}: {lacking}"
+    return ""
+
+
+def patience(deployment: Deployment) -> float:
+    """Return 1, with neuron more: TorchNeuron compiles an operation when it first meets it."""
+    return COMPILING if deployment.library == "neuron" else 1.0
+
+
+def _neuron_version() -> str:
+    try:
+        return metadata.version(NEURON)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _lacks_torchneuron() -> str:
+    version = _neuron_version()
+    if not version:
         return (
-            f"deployment {deployment.name}: library neuron needs {NEURON} of TorchNeuron, which this Python does "
-            "not have: install it there (Trainium 2 and later), or set library to gloo"
+            f"{NEURON} of TorchNeuron, which this Python does not have: install it there (Trainium 2 and later), "
+            "or set library to gloo"
         )
-    if library == "nccl" and deployment.nodes == 1 and (gpus := _gpus()) < ranks:
-        fewer = f"ranks to at most {gpus}, or " if gpus > 1 else ""
+    if tuple(map(int, version.split(".")[:2])) < FIRST_NATIVE:
         return (
-            f"deployment {deployment.name}: nccl needs a GPU for each of the {ranks} ranks of a node, and torch "
-            f"has {gpus} here: set {fewer}library to gloo"
+            f"TorchNeuron, and {NEURON} {version} is of PyTorch/XLA: install {'.'.join(map(str, FIRST_NATIVE))} or "
+            "later (Trainium 2 and later), or set backend to torchxla"
         )
     return ""
 
 
-def patience(_deployment: Deployment) -> float:
-    """Return 1: nothing is compiled in a step."""
-    return 1.0
-
-
-def _has_neuron() -> bool:
-    return util.find_spec("torch_neuronx") is not None
-
-
-def _gpus() -> int:
-    """Return the number of GPUs usable by nccl. Only torch knows; it is imported here, for nccl alone."""
-    if util.find_spec("torch") is None:
-        return 0
-    import torch
-
-    return int(torch.cuda.device_count()) if torch.distributed.is_nccl_available() else 0
-
-
 def _nccl_version() -> str:
-    """Return nccl's version as deployed modules find it (`calls.found`); a plan's torch may have none."""
+    """Return nccl's version as deployed modules find it (`calls.found`); a plan's torch may be without it."""
     from torch.cuda import nccl
 
     try:
         return ".".join(map(str, nccl.version()))
     except AttributeError:
-        return NOT_INSTALLED
+        return f"{NOT_INSTALLED}: install a torch that is built with CUDA"
 
 
 def needs_cores(_deployment: Deployment) -> bool:
@@ -114,17 +118,7 @@ def needs_cores(_deployment: Deployment) -> bool:
     return True
 
 
-def host(deployment: Deployment) -> list[DoctorCheck]:
-    """Report cores for the ranks, with nccl also GPUs."""
-    usable = fingerprints.host_parts()["cores"]
-    cores = f"{deployment.ranks_per_node} ranks on {usable} cores"
-    if deployment.ranks_per_node > int(usable):
-        cores += ": oversubscribed, start-up times contain the operating system's scheduler"
-    checks = [DoctorCheck("cpu", True, fingerprints.cpu_model()), DoctorCheck("cores", True, cores)]
-    if deployment.library == "nccl":
-        gpus = _gpus()
-        checks.append(DoctorCheck("gpus", gpus >= deployment.ranks_per_node, f"{gpus} of nccl"))
-    return checks
+host = node.checks
 
 
 def run_rank(folder: Path, library: str, work: Callable[[Rank], None]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -87,6 +87,14 @@ class Works:
     def wait(self) -> None:
         for work in self.works:
             work.wait()
+
+
+def all_to_all_rows(
+    x: torch.Tensor, give: Sequence[int], take: Sequence[int], group: Held
+) -> tuple[torch.Tensor, dist.Work]:
+    """Start; the result has sum(take) rows."""
+    y = x.new_empty(sum(take), *x.shape[1:])
+    return y, dist.all_to_all_single(y, x, list(take), list(give), group=group.get(), async_op=True)
 
 
 def collective_permute(

@@ -50,7 +50,7 @@ SPEED: Mapping[str, Mapping[str, str]] = {
             "when ranks are connected": "NCCL_RUNTIME_CONNECT",
         }
     ),
-    "neuron": fingerprints.by_variable({"compiler, runtime and collectives": "NEURON*"}),
+    "neuron": fingerprints.by_variable({"compiler, runtime and collectives": "NEURON* TORCH_NEURONX_*"}),
 }
 """For each library, beside `fingerprints.SPEED`: variables that change measurements, and their effect (NCCL and
 CUDA: NVIDIA's pages *Environment Variables*)."""

@@ -4,6 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from overlayccl_core.backends.torch_ranks import host_memory
+from overlayccl_core.backends.torchxla.environment import STANDIN
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.launcher import DoctorCheck
 
@@ -24,7 +26,9 @@ def cores() -> int:
 
 
 def checks(deployment: Deployment) -> list[DoctorCheck]:
-    """Report NeuronCores, Neuron's packages and EFA interfaces."""
+    """Report NeuronCores, Neuron's packages and EFA interfaces; of the stand-in memory."""
+    if deployment.library == STANDIN:
+        return [host_memory.check(deployment)]
     if deployment.library != NEURON:
         return []
     there, ranks = cores(), deployment.ranks_per_node

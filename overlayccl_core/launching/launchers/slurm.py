@@ -52,12 +52,13 @@ def refuses_here(deployment: Deployment) -> str:
 
 
 def job_resources(deployment: Deployment) -> Mapping[str, int | str]:
-    """Ask for whole nodes, with one task on each."""
-    nodes, cores = deployment.nodes, {"threads": deployment.ranks_per_node}
+    """Ask for whole nodes, with one task on each, however many GPUs the profile's `gres` asks for."""
+    nodes = deployment.nodes
+    each: dict[str, int | str] = {"threads": deployment.ranks_per_node, "nodes": nodes, "tasks": nodes}
+    each["tasks_per_gpu"] = 0  # else the plug-in asks for so many tasks a GPU
     if nodes == 1:
-        return {**cores, "nodes": 1, "tasks": 1, "slurm_extra": "--exclusive"}
-    several = "--ntasks-per-node=1 --exclusive"
-    return {**cores, "nodes": nodes, "tasks": nodes, "mpi": "srun", "slurm_extra": several}
+        return {**each, "slurm_extra": "--exclusive"}
+    return {**each, "mpi": "srun", "slurm_extra": "--ntasks-per-node=1 --exclusive"}
 
 
 def doctor(deployment: Deployment, profile: Profile | None) -> list[DoctorCheck]:
@@ -97,6 +98,7 @@ def _node(deployment: Deployment, profile: Profile | None) -> list[DoctorCheck]:
     """Return the checks of a node, by a short job; a node that does not see this folder prints none."""
     where = [f"--partition={profile.partition}"] if profile and profile.partition else []
     where += [f"--account={profile.account}"] if profile and profile.account else []
+    where += [f"--gres={profile.gres}"] if profile and profile.gres else []
     file = Path("config/deployments", f"{deployment.name}.yaml")
     folder = Path.cwd()
     print(f"asking a node, which may have to boot (at most {ANSWER_S / 60:.0f} minutes) ...", file=sys.stderr)

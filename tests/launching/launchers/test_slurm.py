@@ -75,7 +75,7 @@ def test_it_starts_an_agent_on_each_node_in_a_step_of_their_own_whatever_step_th
     assert not [name for name in step if f"{name}=" in said]
 
 
-PROFILE = Profile(name="trn1", overrides={}, partition="compute1", account="lab")
+PROFILE = Profile(name="trn1", overrides={}, partition="compute1", account="lab", gres="gpu:8")
 
 
 def commands(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
@@ -103,7 +103,7 @@ def test_the_doctor_asks_the_partition_and_a_node_of_the_profile(
     assert rows[1] == ("partition compute1", True, "nodes: 2 idle")
     assert rows[2] == ("a node's NeuronCores", True, "32 for 32 ranks")
     called = (tmp_path / "called").read_text()
-    assert "--partition=compute1 --account=lab" in called and "-p compute1" in called
+    assert "--partition=compute1 --account=lab --gres=gpu:8" in called and "-p compute1" in called
     assert f"{Path.cwd()}/.overlayccl-" in called and not list(Path.cwd().glob(".overlayccl-*"))
 
 

@@ -1,0 +1,32 @@
+"""The calls printed into modules take the names that this torch has: since 2.13 the older ones warn, and 2.9 has no
+others."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from overlayccl_core.backends.torchdist.backend import CALLS
+
+NAMES = {"_all_gather": "all_gather_single", "_reduce_scatter": "reduce_scatter_single"}
+OLDER = {"_all_gather": "all_gather_into_tensor", "_reduce_scatter": "reduce_scatter_tensor"}
+SOURCE = Path(__file__).parents[3] / f"{CALLS.replace('.', '/')}.py"
+
+
+def printed() -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "printed"}
+    exec(compile(SOURCE.read_text(), "printed", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_the_newer_name_is_taken_where_torch_has_it(older: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NAMES.values():
+        monkeypatch.setattr(dist, name, lambda: None, raising=False)
+        if older:
+            monkeypatch.delattr(dist, name)
+    wanted = OLDER if older else NAMES
+    assert {name: printed()[name] for name in wanted} == {
+        name: getattr(dist, call) for name, call in wanted.items()
+    }

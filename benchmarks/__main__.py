@@ -1,4 +1,5 @@
-"""python -m benchmarks [SECTION ...]: speed of the core at the size of a large cluster.
+"""python -m benchmarks [SECTION ...]: speed of the core at the size of a large cluster, and
+of exchanges by counts.
 
 A section that has options takes them behind its name: `python -m benchmarks cluster --ranks 96`.
 """
@@ -6,7 +7,7 @@ A section that has options takes them behind its name: `python -m benchmarks clu
 import argparse
 import importlib
 
-SECTIONS = ("candidate", "proof")
+SECTIONS = ("candidate", "proof", "by_counts", "passage")
 ON_REQUEST = (  # minutes to an hour: of a finished run, of real torch_xla, of searches at cluster size
     *("sweep", "from_developer", "race", "floor", "cold", "hlo"),
     *("cluster", "killed", "neighbour"),

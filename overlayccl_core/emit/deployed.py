@@ -22,9 +22,11 @@ from overlayccl_core.program.transpose import cotangent_port
 GIVEN = "overlayccl_core.emit.runtime.given"
 FOR_SCRIPTS = (  # the functions for scripts come first
     "overlayccl_core.emit.runtime.api",
+    "overlayccl_core.emit.runtime.by_counts",
     "overlayccl_core.emit.runtime.connected",
     "overlayccl_core.emit.runtime.groups",
     "overlayccl_core.emit.runtime.entry",
+    "overlayccl_core.emit.runtime.packing",
     "overlayccl_core.emit.runtime.agreement",
     "overlayccl_core.emit.runtime.versions",
 )
@@ -63,6 +65,8 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *
     helpers: set[str] = set()
     written = [_written(number, case, helpers) for number, case in enumerate(cases)]
     names = {*API, "Read", "Write", "Section", "Entry", "Way", "Spec", "ports", *helpers}
+    if any(case.is_exchange for case in cases) and "all_to_all_rows" in names_defined(calls):
+        names.add("by_counts")
     runtime = runtime_text(
         names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
     )

@@ -137,6 +137,13 @@ class DeployedCase:
         programs = [program for way in self.ways for program in self.programs(way).values()]
         return any(x.kind is Kind.COLLECTIVE_PERMUTE for program in programs for x in program.nodes)
 
+    @property
+    def is_exchange(self) -> bool:
+        """Whether the plain calls are one all_to_all of the whole input, between all ranks."""
+        outputs = list(self.programs(PLAIN)[Direction.FORWARD].outputs.values())
+        of_inputs = [x for x in outputs if x.kind is Kind.ALL_TO_ALL and x.operands[0].kind is Kind.INPUT]
+        return len(outputs) == 1 and any(x.groups.is_world for x in of_inputs)
+
     def tolerance(self, way: str, direction: Direction) -> float:
         """Return how far a way may be from the plain calls, by its numerics class and the rounding of both."""
         proven = self.ways[way][direction]

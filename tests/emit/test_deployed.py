@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.deployed import deployed
+from overlayccl_core.backends.torchxla.deployed import deployed as torchxla
 from overlayccl_core.emit.deployed_case import CHOSEN, DeployedCase, GradientPath
 from overlayccl_core.emit.port_groups import port_groups
 from overlayccl_core.emit.sections import printed_sections
@@ -53,6 +54,11 @@ def exchange(ranks: int = 4) -> Case:
     return catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=ranks, ranks_per_node=ranks)
 
 
+def several() -> Case:
+    counts = [[1, 4, 0, 2], [3, 0, 5, 1], [0, 0, 0, 0], [1, 1, 3, 0]]
+    return catalog.case("alltoallv", {"counts": counts, "width": 3}, ranks=4, ranks_per_node=4)
+
+
 def travelled(one: DeployedCase) -> DeployedCase:
     """The same Case with its Programs read from JSON."""
     return replace(one, ways={
@@ -70,12 +76,20 @@ def test_a_module_needs_torch_alone_and_is_imported_where_nothing_of_ours_is(tmp
 
 
 def test_what_a_call_must_bring_travels_with_the_program_and_is_printed() -> None:
-    counts = [[1, 4, 0, 2], [3, 0, 5, 1], [0, 0, 0, 0], [1, 1, 3, 0]]
-    case = catalog.case("alltoallv", {"counts": counts, "width": 3}, ranks=4, ranks_per_node=4)
-    one = entry(case, "packed_gather_take", backward="permute_ring")
+    one = entry(several(), "packed_gather_take", backward="permute_ring")
     source = deployed("alltoallv", [travelled(one)], HERE)
     assert "arguments={'counts': ((1, 4, 0, 2), (3, 0, 5, 1), (0, 0, 0, 0), (1, 1, 3, 0))}," in source
     assert "arguments={}," in deployed("grad_ar", [entry(grads(), "flat")], HERE)
+
+
+def test_exchanges_by_counts_are_where_the_plain_calls_are_one_exchange_and_the_library_knows_splits() -> (
+    None
+):
+    uniform = catalog.case("uniform_a2a", {"chunk": 3, "width": 4}, ranks=4, ranks_per_node=4, uniform=True)
+    assert "\ndef by_counts(" in deployed("uniform_a2a", [entry(exchange(), "permute_ring")], HERE)
+    assert "by_counts" not in torchxla("uniform_a2a", [entry(uniform, "permute_ring")], HERE)
+    for case, name in ((grads(), "flat"), (tp(), "all_to_all_sum"), (several(), "packed_gather_take")):
+        assert "by_counts" not in deployed(case.problem, [entry(case, name)], HERE)
 
 
 def test_a_module_is_a_function_of_its_entries_and_readable() -> None:

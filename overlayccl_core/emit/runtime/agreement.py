@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from operator import index
 from typing import Any
 
 import torch
 
-from overlayccl_core.emit.runtime.calls import anybody, everybody_says
+from overlayccl_core.emit.runtime.calls import all_to_all, anybody, everybody_says
 from overlayccl_core.emit.runtime.entry import Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Read
+from overlayccl_core.emit.runtime.packing import Counts
 
 
 def agree(mine: dict[str, Any]) -> None:
@@ -72,7 +73,7 @@ class Agreement:
             takes = ", ".join(self._proven) or "none"
             return f"{what} has no argument {unknown[0]!r}: it takes {takes}"
         for name, proven in self._proven.items():
-            if (row := _integers(given.get(name))) != list(proven):
+            if (row := integers(given.get(name))) != list(proven):
                 return (
                     f"{what} is proven for {name}={list(proven)} of this rank and got"
                     f" {row if len(row) == len(proven) else f'no {len(proven)} integers'}: pass its {name} with"
@@ -86,13 +87,50 @@ def raised(what: str, error: Exception) -> str:
     return f"{what}: {type(error).__name__}: {error}"
 
 
-def _integers(given: Any) -> list[int]:
+def integers(given: Any) -> list[int]:
     """Return a list of integers; empty for anything else."""
     try:
         row = given.tolist() if hasattr(given, "tolist") else given
         return [index(x) for x in row] if isinstance(row, (list, tuple)) else []
     except Exception:  # a script's object may raise any
         return []
+
+
+def agreed_counts(
+    mine: Sequence[int],
+    capacity: int,
+    ranks: tuple[int, ...],
+    group: Any,
+    device: torch.device,
+    wrong: str = "",
+) -> Counts:
+    """Return the counts of a call, by one small all_to_all; or raise the same error on all ranks.
+
+    Each rank tells each one its rows for it, its most rows for any rank, its capacity, and whether it can go on.
+
+    Args:
+        mine: Rows of this rank for each rank.
+        capacity: Rows for one rank that a uniform exchange has room for; must be equal on all ranks.
+        ranks: Global ones, of the group.
+        group: Of `my_group`.
+        wrong: Why this rank cannot go on, or nothing.
+    """
+    given = [0] * len(ranks) if wrong else mine
+    of_all = (max(given), capacity, int(wrong != ""))
+    tells = [n for count in given for n in (count, *of_all)]
+    told, work = all_to_all(torch.tensor(tells, dtype=torch.int64, device=device), group)
+    work.wait()
+    back, largest, capacities, is_wrong = told.view(len(ranks), -1).T.tolist()
+    if any(is_wrong):
+        said = everybody_says(wrong, group)
+        raise ValueError(next(f"rank {rank}: {its}" for rank, its in zip(ranks, said, strict=True) if its))
+    for rank, other in zip(ranks, capacities, strict=True):
+        if other != capacities[0]:
+            raise RuntimeError(
+                f"ranks differ in the capacity of an exchange: {capacities[0]} on rank {ranks[0]}, {other} on rank"
+                f" {rank}: all ranks must call the same exchange in the same order"
+            )
+    return Counts.of(given, back, max(largest))
 
 
 class Answered(Generator):  # type: ignore[type-arg]

@@ -3,7 +3,7 @@
 Calls that no Program makes may be missing. `connect` of every module makes groups and peers with this file.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -67,6 +67,13 @@ def make_group(ranks: tuple[int, ...]) -> Group:
     """Make the group of some global ranks, with a script's own timeout and options: timed modules' default."""
 
 # For deployed modules.
+def all_to_all_rows(
+    x: torch.Tensor, give: Sequence[int], take: Sequence[int], group: Group
+) -> tuple[torch.Tensor, Work]:
+    """Start an exchange of rows of x. give: for each rank of the group, they sum to x's rows; take: from each. A
+    library without it leaves it out: its modules have no `by_counts`.
+    """
+
 def kept_group(ranks: tuple[int, ...]) -> Group:
     """Return the group of some global ranks, made once for all Cases."""
 

@@ -33,25 +33,25 @@ class Connected:
     ) -> None:
         self.case, self.entry, self.way, self.device, self.checks = case, entry, way, device, checks
         self._name = case if way == "chosen" else f"{case} ({way})"
-        self._members, self._new_group, self._permutes = members, new_group, permutes
-        self._ranks = next(ranks for ranks in members if this_rank() in ranks)
-        self.rank = self._ranks.index(this_rank())  # in its group
+        self.members, self.new_group, self._permutes = members, new_group, permutes
+        self.ranks = next(ranks for ranks in members if this_rank() in ranks)
+        self.rank = self.ranks.index(this_rank())  # in its group
         group = None
         if checks or entry.arguments:
             group = my_group((tuple(range(entry.ranks)),), members, new_group)
         mine = {name: rows[self.rank] for name, rows in entry.arguments.items()}
-        self._agreement = Agreement(checks, mine, self._ranks, group, device)
+        self.agreement = Agreement(checks, mine, self.ranks, group, device)
         self._sections = self._build(way)
         self._tested: list[Section] = []
         self._groups = tuple(
-            Group(self._name, entry, number, self._sections, device, self._agreement)
+            Group(self._name, entry, number, self._sections, device, self.agreement)
             for number in range(len(entry.groups))
         )
 
     def _build(self, way: str) -> dict[str, tuple[Section, ...]]:
         """Return direction -> sections."""
         make = self.entry.ways[way].sections
-        return make(self._permutes, self._members, self._new_group, self._ranks, self.rank, self.device)
+        return make(self._permutes, self.members, self.new_group, self.ranks, self.rank, self.device)
 
     def forward(self, **arguments: Any) -> Events:
         """Return a generator: it yields Read (answer with a flat contiguous tensor, which stays yours) and Write
@@ -68,8 +68,8 @@ class Connected:
 
     def _events(self, direction: str, arguments: dict[str, Any]) -> Events:
         what, specs = f"the {direction} of {self._name}", self.entry.inputs[direction]
-        self._agreement.reach(what, self._agreement.unproven(what, arguments), is_call=True)
-        return Answered(in_order(self._sections[direction]), what, specs, self._agreement, self.device)
+        self.agreement.reach(what, self.agreement.unproven(what, arguments), is_call=True)
+        return Answered(in_order(self._sections[direction]), what, specs, self.agreement, self.device)
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -74,7 +74,9 @@ class Group:
                 same = "".join(spec.same(x) for spec, x in zip(self._specs, came, strict=True))
         except Exception as error:
             wrong = raised(self._name, error)
-        self._agreement.reach(self._name + " with gradients" * _flows(came) + same, wrong, is_call=True)
+        self._agreement.reach(
+            self._name + " with gradients" * gradients_flow(came) + same, wrong, is_call=True
+        )
         if self._gradient == "backward":
             return list(_Through.apply(self, *came))
         if self._gradient == "in_backward":
@@ -91,7 +93,7 @@ class Group:
     def _layouts(self, tensors: Sequence[torch.Tensor]) -> list[_Layout]:
         """Return the outputs' layouts, given the inputs."""
         pairs = zip(self.like, self._given, strict=True)
-        return [_Layout(spec.shape) if like is None else _layout(tensors[like]) for like, spec in pairs]
+        return [_Layout(spec.shape) if like is None else layout_of(tensors[like]) for like, spec in pairs]
 
     def run(
         self, direction: str, tensors: Sequence[torch.Tensor], layouts: Sequence[_Layout]
@@ -149,7 +151,7 @@ class Group:
         for port, spec, x in zip(self.inputs, self._specs, tensors, strict=True):
             if outside := spec.outside(x, self._agreement.checks):
                 return f"{self._name}: {port_text(port)} has {outside}"
-        if self._gradient == "none" and _flows(tensors):
+        if self._gradient == "none" and gradients_flow(tensors):
             return (
                 f"{self.case} passes no gradients on: call it under torch.no_grad() or with detached"
                 " tensors (`parameter.grad`, not `parameter`)"
@@ -196,7 +198,7 @@ class _Through(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.group = group
-        ctx.layouts = [_layout(x) for x, flows in zip(tensors, group.differentiable, strict=True) if flows]
+        ctx.layouts = [layout_of(x) for x, flows in zip(tensors, group.differentiable, strict=True) if flows]
         outputs, kept = group.forward(tensors)
         ctx.save_for_backward(*kept)
         return tuple(outputs)
@@ -204,7 +206,7 @@ class _Through(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         group: Group = ctx.group
-        _refuse_second_derivative(group)
+        refuse_second_derivative(group)
         back = iter(group.gradients("backward", (*cotangents, *ctx.saved_tensors), ctx.layouts))
         return (None, *(next(back) if flows else None for flows in group.differentiable))
 
@@ -214,16 +216,16 @@ class _InBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, group: Group, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.group, ctx.layouts = group, [_layout(x) for x in tensors]
+        ctx.group, ctx.layouts = group, [layout_of(x) for x in tensors]
         return tuple(tensors[i] for i in group.like if i is not None)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        _refuse_second_derivative(ctx.group)
+        refuse_second_derivative(ctx.group)
         return (None, *ctx.group.gradients("forward", cotangents, ctx.layouts))
 
 
-def _refuse_second_derivative(group: Group) -> None:
+def refuse_second_derivative(group: Group) -> None:
     """Raise if this backward pass is recorded: nothing records a group's part, it would be 0."""
     if torch.is_grad_enabled():
         raise RuntimeError(
@@ -240,7 +242,7 @@ class _Layout(NamedTuple):
     in_rows: bool = True
 
 
-def _layout(x: torch.Tensor) -> _Layout:
+def layout_of(x: torch.Tensor) -> _Layout:
     """Return the layout of torch.empty_like."""
     if x.is_contiguous():
         return _Layout(x.shape, x.stride())
@@ -259,7 +261,7 @@ def _own(value: torch.Tensor, is_shared: bool, like: _Layout) -> torch.Tensor:
     return x.clone() if is_shared else x.data
 
 
-def _flows(tensors: Iterable[Any]) -> bool:
+def gradients_flow(tensors: Iterable[Any]) -> bool:
     return torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
 
 

@@ -1,0 +1,54 @@
+"""What `import torch` calls where this package is installed (entry point `torch.backends`).
+
+It makes the name "overlayccl" known to `init_process_group`. The commands of `overlayccl` set these variables; with
+OVERLAYCCL_RECORD or OVERLAYCCL_WAYS, every process group of the process is ours, whatever its name:
+
+- OVERLAYCCL_RECORD: folder for a record of the script's steps; OVERLAYCCL_WHOLE: the script goes on afterwards.
+- OVERLAYCCL_FAKE: with OVERLAYCCL_RECORD; this process is RANK of WORLD_SIZE, and there are no others.
+- OVERLAYCCL_WAYS: folder with proven ways of making the script's calls.
+- OVERLAYCCL_STEPS: `<count> <folder>`: time so many steps, write them there, and end.
+"""
+
+import os
+from pathlib import Path
+
+
+def autoload() -> None:
+    """Make our groups known to torch; called by torch when it is imported."""
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    from . import fake
+    from .group import Passage, plain
+    from .seam import NAME, install
+
+    if hasattr(dist.Backend, NAME.upper()):
+        return  # installed, and laid beside the script, too: the first one counts
+
+    alone = bool(os.environ.get("OVERLAYCCL_FAKE"))
+    folder, ways = os.environ.get("OVERLAYCCL_RECORD", ""), os.environ.get("OVERLAYCCL_WAYS", "")
+    count, _, timed = os.environ.get("OVERLAYCCL_STEPS", "").partition(" ")
+    said: dict[str, object] = {}
+    if timed:
+        from .stopwatch import Stopwatch
+
+        Stopwatch(Path(timed), int(count), said)
+
+    def passage() -> Passage:
+        if folder:
+            from .recorder import StepRecorder
+
+            below = fake.passed if alone else plain
+            return StepRecorder(Path(folder), whole=bool(os.environ.get("OVERLAYCCL_WHOLE")), below=below)
+        if ways:
+            from .tuned import Tuned
+
+            tuned = Tuned(Path(ways))
+            said.update(made=tuned.made, numerics=tuned.numerics)
+            return tuned
+        return plain
+
+    if alone:
+        fake.prepare()
+    install(passage, every=bool(folder or ways), library=fake.LIBRARY if alone else "")

@@ -1,0 +1,30 @@
+"""The end of a training step, in a script that nobody edits: another `step()` of its first optimizer is done."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+
+def at_each_step(end: Callable[[], None]) -> None:
+    """Call `end` at the end of each training step.
+
+    Of several optimizers the one that is first done counts, so a step of the script is one step here. Of optimizers
+    inside another (ZeRO-1) the outermost counts.
+    """
+    running: list[Optimizer] = []
+    counts: list[Optimizer] = []
+
+    def begins(optimizer: Optimizer, *_: Any) -> None:
+        running.append(optimizer)
+
+    def ends(optimizer: Optimizer, *_: Any) -> None:
+        running.pop()
+        if not running:
+            counts[:] = counts or [optimizer]
+            if counts[0] is optimizer:
+                end()
+
+    register_optimizer_step_pre_hook(begins)
+    register_optimizer_step_post_hook(ends)

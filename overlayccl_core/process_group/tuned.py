@@ -1,0 +1,224 @@
+"""The passage that makes calls in proven ways: each call that has one, every other as the script wrote it.
+
+All ranks of a group must have the same folder of ways. Each rank says in the group's store which one it has before
+the library connects the group, and looks there at its first call that has a way: no collective is needed, so none
+can be out of step. Where ranks differ, or one has no folder, all calls of the group stay as they are.
+
+A way that needs groups of some of the ranks makes them at its first call, which then waits for all ranks.
+"""
+
+import atexit
+import os
+import warnings
+import weakref
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .bundles import Bundles, ProvenCall, Walk, fewest, is_eager
+from .calls import METHODS, argument, tensors
+from .group import Group, plain
+from .queue import NESTED, Queue, QueuedWork, finished, keep_out_of_coalescing
+from .ways import Key, ProvenWays, ends, options
+
+SAID = "overlayccl: ways of rank "
+BESIDE = {"send", "recv", "recv_anysource"}
+"""Methods that a library keeps apart from collectives: a rank may wait in one for what comes after another's."""
+
+
+class Tuned:
+    """Calls in the ways of a folder.
+
+    Attributes:
+        made: Case -> how many times it was used.
+        numerics: Case -> class of its numerics.
+
+    Raises:
+        ValueError: It is no such folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._ways = ProvenWays(folder)
+        self._bundles = Bundles(set(self._ways.bundles), fewest, self._together)
+        self._has_bundles = bool(self._ways.bundles)
+        self._is_first = True
+        self.made: dict[str, int] = {}
+        self.numerics = self._ways.numerics
+        keep_out_of_coalescing()
+        atexit.register(self._bundles.make_all)
+
+    def groups_wait(self) -> None:
+        """Send what waits: a group is about to be made, for which ranks wait that may need it."""
+        if not NESTED.inside:
+            self._bundles.send_all()
+
+    def group_begins(self, group: Group) -> None:
+        """Tell the ranks of a group that is about to be connected which ways this one has."""
+        if NESTED.inside:
+            return
+        group.get_group_store().set(f"{SAID}{group.rank()}", self._ways.digest)
+        if self._is_first and not group.rank() and not self._ways.fit(group.size()):
+            warnings.warn(
+                f"all proven ways are for more ranks than the {group.size()} here: no call is made in one",
+                stacklevel=2,
+            )
+        self._is_first = False
+
+    def group_ends(self, group: Group) -> None:
+        """Make what is under way in a group that is about to be destroyed."""
+        if isinstance(group.kept, Kept):
+            self._bundles.send_all()
+            group.kept.queue.close()
+            group.kept = None
+
+    def __call__(self, group: Group, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call."""
+        if NESTED.inside:
+            return plain(group, method, args, kwargs)
+        kept = group.kept
+        if kept is None:
+            kept = group.kept = Kept(group)
+        key = self._ways.key(kept.ranks, method, args, kwargs)
+        if key is not None and key not in kept.keys and not self._bundles.continues(kept.walk, key):
+            self._bundles.send_all()  # to agree and to connect, ranks wait for each other
+        if key is None or not self._agreed(group, kept):
+            return self._passed(group, kept, method, args, kwargs)
+        found = ends(method, args)
+        assert found is not None  # or it would have no key
+        given, taken = found
+        self._connect(group, kept, key, given.device)
+        call = ProvenCall(key, given, taken, lambda call: self._alone(call, group, method, args, kwargs))
+        on_host = given.device.type == "cpu"  # a device has streams: no thread of ours, and no bundles
+        is_async = on_host and getattr(options(method, args, kwargs), "asyncOp", True)
+        bundled = self._has_bundles and on_host
+        if not bundled or not self._bundles.takes(kept.walk, call, may_wait=is_async and is_eager()):
+            kept.queue.run(call.settle, is_awaited=not is_async)
+        return QueuedWork(call.done, [taken], self._bundles.send_all)
+
+    def _passed(
+        self, group: Group, kept: "Kept", method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Make a call as the script wrote it."""
+        if not self._has_bundles and (method in BESIDE or kept.queue.is_idle()):
+            return plain(group, method, args, kwargs)
+
+        def call() -> Any:
+            return plain(group, method, args, kwargs)
+
+        outputs = list(tensors(argument(args, METHODS[method].outputs)))
+        if method in BESIDE:
+            self._bundles.send_all()  # another rank may do something else: no bundle ends
+            work = call()
+        else:
+            if self._has_bundles:
+                self._bundles.end(kept.walk)
+            if method == "monitored_barrier":  # it returns when all ranks are there
+                kept.queue.drain()
+            work = kept.queue.passed(call, outputs)
+        if not self._has_bundles or work is None or isinstance(work, QueuedWork):
+            return work
+        return QueuedWork(finished(work), outputs, self._bundles.send_all)
+
+    def _alone(
+        self, call: ProvenCall, group: Group, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Make a call that is in no bundle that goes out."""
+        case = self._ways.cases.get(call.key)
+        if case is None:
+            return plain(group, method, args, kwargs)
+        self._run(group.kept, case, [call])
+        return None
+
+    def _together(self, group: Group | None, calls: list[ProvenCall]) -> None:
+        assert group is not None
+        self._run(group.kept, self._ways.bundles[tuple(call.key for call in calls)], calls)
+
+    def _run(self, kept: "Kept", case: str, calls: list[ProvenCall]) -> None:
+        self.made[case] = self.made.get(case, 0) + 1
+        results: dict[Any, torch.Tensor] = {}
+        given = {("given", i): call.given.resolve_neg().contiguous().view(-1) for i, call in enumerate(calls)}
+        self._ways.module.answer(kept.connected[case].forward(), given, results)
+        for i, call in enumerate(calls):  # as the library writes: autograd does not see it
+            call.taken.data.copy_(results["result", i].view(call.taken.shape))
+
+    def _agreed(self, group: Group, kept: "Kept") -> bool:
+        """Whether all ranks of the group have the same ways."""
+        if kept.is_agreed is None:
+            store, names = group.get_group_store(), [f"{SAID}{rank}" for rank in range(kept.size)]
+            if not _have_met(group):
+                _wait(store, names)
+            said = [store.get(name) if store.check([name]) else b"" for name in names]
+            kept.is_agreed = len(set(said)) == 1
+            others = [rank for rank, one in enumerate(said) if one.decode() != self._ways.digest]
+            if others and group.rank() == min(set(range(kept.size)) - set(others)):
+                warnings.warn(
+                    f"ranks {others} of a group of {kept.size} have other proven ways than rank {group.rank()}, or"
+                    " none: all calls of the group stay as they are. Give all ranks the same OVERLAYCCL_WAYS.",
+                    stacklevel=2,
+                )
+        return kept.is_agreed
+
+    def _connect(self, group: Group, kept: "Kept", key: Key, device: torch.device) -> None:
+        """Connect the Cases of a call, and of the bundles that it may begin: at the same call on all ranks."""
+        if key in kept.keys:
+            return
+        kept.keys.add(key)
+        begun = [keys for keys in self._ways.bundles if keys[0] == key]
+        cases = [self._ways.bundles[keys] for keys in begun]
+        cases += [
+            self._ways.cases[one] for keys in ((key,), *begun) for one in keys if one in self._ways.cases
+        ]
+        ranks, module, here = kept.ranks, self._ways.module, kept.group
+
+        def made(wanted: tuple[int, ...]) -> Any:
+            whole = wanted == ranks
+            return here() if whole else dist.new_group(list(wanted), use_local_synchronization=True)
+
+        with NESTED.here():
+            for case in cases:
+                if case not in kept.connected:
+                    kept.connected[case] = module.Connected(
+                        *(case, module.ENTRIES[case], (ranks,), made, device),
+                        *("chosen", False, module.Held(group)),
+                    )
+
+
+class Kept:
+    """What is kept of a group.
+
+    Attributes:
+        is_agreed: Whether its ranks have the same ways; None before anybody asked.
+        keys: The calls whose Cases are connected.
+        connected: Case -> its calls on this group.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.group = weakref.ref(group)
+        self.ranks = tuple(dist.get_process_group_ranks(group))
+        self.size = group.size()
+        self.queue = Queue()
+        self.walk = Walk(self.group, self.queue)
+        self.is_agreed: bool | None = None
+        self.keys: set[Key] = set()
+        self.connected: dict[str, Any] = {}
+
+
+def _have_met(group: Group) -> bool:
+    """Whether all ranks had said what they have before this one left the group's construction.
+
+    gloo connects each rank with each there.
+    """
+    names = {group._get_backend(device).name() for device in group._device_types}
+    return "gloo" in names and not os.environ.get("TORCH_GLOO_LAZY_INIT")
+
+
+def _wait(store: dist.Store, names: list[str]) -> None:
+    try:
+        store.wait(names)
+    except dist.DistStoreError:
+        absent = [rank for rank, name in enumerate(names) if not store.check([name])]
+        raise RuntimeError(
+            f"ranks {absent} of this group say nothing of proven ways: give all ranks the same OVERLAYCCL_WAYS"
+        ) from None

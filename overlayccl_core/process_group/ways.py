@@ -1,0 +1,154 @@
+"""A folder of proven ways, and which of a script's calls they are for.
+
+`captured.py` is a deployed module. `ways.json` says which of its Cases makes which calls: rows
+`{"key": [...], "case": id}` for one call, `{"bundle": [[...], ...], "case": id}` for calls one after another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+
+from .calls import METHODS, argument
+
+MODULE = "captured.py"
+WAYS = "ways.json"
+SINGLE = {
+    *("allreduce", "_allgather_base", "all_gather_single", "_reduce_scatter_base", "reduce_scatter_single"),
+    *("alltoall_base", "all_to_all_single"),
+    *("allgather_into_tensor_coalesced", "all_gather_single_coalesced"),  # lists of one: DTensor's
+    *("reduce_scatter_tensor_coalesced", "reduce_scatter_single_coalesced", "allreduce_coalesced"),
+}
+"""Methods whose sizes the library wants equal on all ranks of a group: without splits, those of all_to_all."""
+
+
+class Key(NamedTuple):
+    """What decides the way of a call: the same on all ranks of its group."""
+
+    kind: str
+    reduction: str
+    dtype: str
+    elements: int
+    ranks: int
+    stride: int = 1  # between the ranks of the group; 0: they are no such row
+
+
+Bundle = tuple[Key, ...]
+"""Calls one after another."""
+
+
+class ProvenWays:
+    """What a folder has.
+
+    Attributes:
+        module: The deployed module.
+        cases: A call -> the Case that makes it.
+        bundles: Calls one after another -> the Case that makes them together.
+        numerics: Case -> class of its numerics: exact, reordered, lossy.
+        digest: Of both files.
+
+    Raises:
+        ValueError: It is no such folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            texts = [(folder / name).read_bytes() for name in (MODULE, WAYS)]
+            rows = json.loads(texts[1])
+            self.cases = {Key(*row["key"]): str(row["case"]) for row in rows if "key" in row}
+            self.bundles: dict[Bundle, str] = {
+                tuple(Key(*key) for key in row["bundle"]): str(row["case"]) for row in rows if "bundle" in row
+            }
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{folder} is no folder of proven ways, it needs {MODULE} and {WAYS}: {error!r}"
+            ) from error
+        self.module = _loaded(folder / MODULE)
+        self.numerics = {
+            case: entry.ways["chosen"].said["numerics"]["forward"]
+            for case, entry in self.module.ENTRIES.items()
+        }
+        self.digest = hashlib.sha256(b"\n".join(texts)).hexdigest()
+        self._keys = {*self.cases, *(key for keys in self.bundles for key in keys)}
+        self._sizes = {(key.elements, getattr(torch, key.dtype)) for key in self._keys}
+
+    def fit(self, ranks: int) -> bool:
+        """Whether a group of a job with so many ranks can have a call of the folder."""
+        return any(key.ranks <= ranks for key in self._keys)
+
+    def key(
+        self, ranks: Sequence[int], method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Key | None:
+        """Return the key of a call of a group of these ranks; None if the folder does not have it.
+
+        What the library would refuse has no key: the library says it in its own words.
+        """
+        found = ends(method, args)
+        if found is None or (found[0].numel(), found[0].dtype) not in self._sizes:
+            return None
+        given, taken = found
+        reduction = getattr(options(method, args, kwargs), "reduceOp", None)
+        name = "" if reduction is None else getattr(reduction, "op", reduction).name.lower()
+        dtype = str(given.dtype).removeprefix("torch.")
+        key = Key(METHODS[method].kind, name, dtype, given.numel(), len(ranks), stride(ranks))
+        return key if key in self._keys and _fits(key, given, taken) else None
+
+
+def stride(ranks: Sequence[int]) -> int:
+    """Return the distance between neighbours of a group; 0 if it is not the same everywhere."""
+    distances = {after - before for before, after in pairwise(ranks)}
+    return distances.pop() if len(distances) == 1 else 0
+
+
+def ends(method: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return the tensor that a call reads, and the one that it writes.
+
+    None: there are several, or the library does not want their sizes equal on all ranks.
+    """
+    row = METHODS[method]
+    if method not in SINGLE or (row.kind == "all_to_all" and any(args[2:4])):
+        return None  # the latter: with splits
+    given, taken = one_tensor(args, row.inputs), one_tensor(args, row.outputs)
+    return None if given is None or taken is None else (given, taken)
+
+
+def one_tensor(args: tuple[Any, ...], position: int | None) -> torch.Tensor | None:
+    """Return the tensor at a position, or in a list of one there."""
+    found = argument(args, position)
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    return found if isinstance(found, torch.Tensor) else None
+
+
+def options(method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the options of a call: reduction, root, whether the script waits at once."""
+    return kwargs.get("opts", argument(args, METHODS[method].options))
+
+
+def _fits(key: Key, given: torch.Tensor, taken: torch.Tensor) -> bool:
+    results = {"all_gather": key.elements * key.ranks, "reduce_scatter": key.elements // key.ranks}
+    return (
+        taken.numel() == results.get(key.kind, key.elements)
+        and given.dtype == taken.dtype
+        and given.device == taken.device
+        and given.layout is taken.layout is torch.strided
+    )
+
+
+def _loaded(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("overlayccl_captured", file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

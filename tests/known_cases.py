@@ -23,6 +23,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 # Why a known way may say of itself that it has no meaning somewhere.
 REASONS = (
     "one tier",
+    "no call of this kind",
     "the activations are bfloat16 already",
     "all gradients fit one bucket",
     "too many ranks for something of each at each",

@@ -119,9 +119,11 @@ def offered(
     """
     library, first = isinstance(statement.value, ast.Call), dict[str, str]()
     docs = {s.name: ast.get_docstring(s) or "" for s in tree.body if isinstance(s, ast.FunctionDef)}
+    taken: dict[str, str] = {}
     for file, template in _pairs(tree, statement):
-        plain = library and first.setdefault(file, template) == template
+        first_of_file = library and first.setdefault(file, template) == template
         for one in _public(file, ways, files):
+            plain = first_of_file and taken.setdefault(one.name, file) == file
             yield OfferedWay(
                 name=one.name if plain else one.name + template,
                 doc=one.doc if plain else f"By {file}.{one.name}: {docs[template]}",

@@ -16,6 +16,7 @@ FSDP = {"microbatches": 2, "layers": 2, "shape": [64, 32]}
 RING = {"heads": 4, "sequence": 256, "head_dim": 16}
 PP = {"microbatches": 4, "shape": [1, 3, 5]}
 RAGGED = [[1, 4, 0, 2], [3, 0, 5, 1], [0, 0, 0, 0], [1, 1, 3, 0]]
+SUMMED = {"kind": "all_reduce_sum", "elements": 6}
 KIB = 1024
 ONE_WAY, ALL_REDUCE = 0.75, 1.5  # bus factors of four ranks
 
@@ -42,6 +43,11 @@ ONE_WAY, ALL_REDUCE = 0.75, 1.5  # bus factors of four ranks
         ),
         ("alltoallv", {"counts": RAGGED, "width": 3}, "n4-counts-108B-f32", 9 * 3 * 4, ONE_WAY),
         ("dist_ce", {"tokens": 16, "vocabulary": 24}, "n4-t16-v24-f32", 3 * 16 * 4, ALL_REDUCE),
+        ("captured", {"calls": [SUMMED]}, "n4-all_reduce_sum-6-f32", 24, ALL_REDUCE),
+        (
+            *("captured", {"calls": [SUMMED, {"kind": "all_gather", "elements": 6, "after": [0]}]}),
+            *("n4-c2-48B-433c07-f32", 48, (ALL_REDUCE + 3) / 2),
+        ),
         (
             *("dist_ce", {"tokens": 16, "vocabulary": 24, "range": 60}),
             *("n4-t16-v24-within60-f32", 3 * 16 * 4, ALL_REDUCE),
@@ -173,6 +179,13 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"width": 3, "counts": [[1] * 4] * 3 + [[1, 1, 2, 1]], "rows": 4}, "got 5 of rank 3, .*rows 4"),
         ({"width": 3, "counts": [[0] * 4] * 4}, "counts are all 0"),
         ({"width": 0, "counts": RAGGED}, "width: .*got 0"),
+    ],
+    "captured": [
+        ({"calls": []}, "calls: .* 1 item"),
+        ({"calls": [{"kind": "broadcast", "elements": 1}]}, "kind: one of all_reduce_sum.*'broadcast'"),
+        ({"calls": [{"kind": "all_gather", "elements": 0}]}, "elements: .* 1 .got 0"),
+        ({"calls": [{"kind": "all_to_all", "elements": 6}]}, "6 elements over 4 .*multiple of 4"),
+        ({"calls": [{"kind": "all_gather", "elements": 1, "after": [0]}]}, "earlier calls"),
     ],
     "dist_ce": [
         ({"tokens": 4, "vocabulary": 50257}, "got 4 and 50257.* 50260"),

@@ -11,6 +11,7 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
+from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.schedule import schedule
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, rule_names, steps_at
@@ -81,8 +82,9 @@ def test_rules_in_a_row_keep_known_ways_right(name: str) -> None:
             new = program
             for done, new in in_a_row(program, Random(way), seen):
                 assert legality.check(new).passed, (way, done)
-            verdict = prove(new, program)
-            assert verdict.passed or verdict["numerics"] == "lossy", (way, verdict.message)
+            verdict = prove(new, program)  # bits that differ between ranks are found after values are right
+            right = verdict.passed or verdict.reason is Reason.RANKS_DIFFER
+            assert right or verdict["numerics"] == "lossy", (way, verdict.message)
     assert seen
 
 

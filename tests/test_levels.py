@@ -1,6 +1,7 @@
 """Imports point one way, torch stays where ranks run, `__init__` files are empty, files stay readable."""
 
 import ast
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -32,7 +33,9 @@ MAY_IMPORT = {
     "problems": {"program"},
     "strategies": {"program"},
     "catalog": {"program", "problems"},
-    "configuration": {"catalog", "program"},
+    "process_group.parts": set(),
+    "observing": {"tables", "measuring", "process_group.parts"},
+    "configuration": {"catalog", "program", "observing", "tables"},
     "deployments": {"program"},
     "asking": {"configuration", "tables"},
     "workloads": {"program", "problems", "configuration", "measuring"},
@@ -70,10 +73,11 @@ MAY_IMPORT["estimates"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 TORCH = {"backends", "training"}
 PRINTED = "emit/runtime"  # read and printed into modules that run elsewhere, never imported by the package
+LAID = "process_group"  # copied beside somebody's script: it imports its own files and torch
 
 
 def files() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+    return sorted(file for file in PACKAGE.rglob("*.py") if not file.is_relative_to(PACKAGE / LAID))
 
 
 def home(file: Path) -> str:
@@ -135,6 +139,16 @@ def test_torch_is_imported_where_ranks_run_only_and_what_is_printed_into_modules
             names = [f"{name}." for name, _ in imports(file)]
             assert not [name for name in names if name.startswith(printed)], file
             assert home(file) in TORCH or not [name for name in names if name.startswith("torch.")], file
+
+
+def test_what_is_laid_beside_a_script_needs_torch_alone() -> None:
+    for file in (PACKAGE / LAID).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [str(node.module)]
+            for name in names:
+                assert name.split(".")[0] in {"torch", *sys.stdlib_module_names}, f"{file}: {name}"
 
 
 def test_stages_do_not_import_each_other() -> None:

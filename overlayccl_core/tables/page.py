@@ -12,6 +12,7 @@ from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
+from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
@@ -23,6 +24,7 @@ from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
+from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.tables.shortlist import SHORTLIST
@@ -44,7 +46,8 @@ TABLES = (
     *(ABLATION_CURVES, ABLATIONS),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
 )
-"""In the order of writing."""
+"""Of rules, in the order of writing."""
+OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS)
 
 
 def tables_with(*names: str) -> tuple[Table, ...]:
@@ -109,11 +112,11 @@ def is_table(below: PurePath) -> bool:
 
 def page() -> str:
     """Return the Markdown of docs/tables.md: the tables, then the common columns of timings."""
-    index = "\n".join(f"| [`{t.name}`](#{t.name}) | {t.row} | `{t.rule}` |" for t in TABLES)
+    index = "\n".join(f"| [`{t.name}`](#{t.name}) | {t.row} | `{t.rule}` |" for t in (*TABLES, *OF_COMMANDS))
     parts = [
         HEAD,
-        f"| table | one row is | written by the rule |\n|---|---|---|\n{index}\n",
-        *map(_table, TABLES),
+        f"| table | one row is | written by the rule, or by the command |\n|---|---|---|\n{index}\n",
+        *map(_table, (*TABLES, *OF_COMMANDS)),
         f"{TIMINGS}\n{_columns(TIMING_COLUMNS)}",
     ]
     return "\n".join(parts)

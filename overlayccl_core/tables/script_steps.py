@@ -1,0 +1,23 @@
+"""Training steps of somebody's script, as it is and with proven calls, by `overlayccl capture --compare`."""
+
+from overlayccl_core.tables.table import Table, integer, number, numbers, text
+
+SCRIPT_STEPS = Table(
+    name="script_steps",
+    row="one training step of one rank",
+    folder="",
+    rule="overlayccl capture --compare",
+    version=1,
+    columns=(
+        integer("pair", doc="a launch of each mode, one after the other; counts from 0"),
+        text("mode", values=("plain", "tuned"), doc="plain: as it is; tuned: with proven calls"),
+        integer("rank", doc="of the whole job"),
+        integer("step", doc="training steps before it"),
+        number(
+            "step_us",
+            nullable=True,
+            doc="length of the step; null: the first, which began before it was timed",
+        ),
+        numbers("losses", doc="what the step's backward passes began at, if that is one number"),
+    ),
+)

@@ -37,6 +37,7 @@ from run_display.handler import show
 from workflow_scripts import one_run
 from workflow_scripts.command_line import (
     import_nothing_from_here,
+    lay_captured,
     lay_profile,
     lend,
     name_profile,
@@ -58,6 +59,7 @@ loader.use_project(Path())
 try:
     refuse_braces(Path(workflow.basedir))
     lay_profile(config, workflow.config_settings)
+    lay_captured(config, workflow.config_settings)
     PIPELINE = prepare(
         config,
         overrides=workflow.config_settings.config,

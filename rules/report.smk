@@ -4,6 +4,7 @@
 # One self-contained HTML page with figures, of all that a run found.
 use rule light as report with:
     input:
+        captured_calls=PIPELINE.captured,
         probes=f"{TREE}/probes.parquet",
         theta=f"{TREE}/theta.parquet",
         fidelity=f"{TREE}/fidelity.parquet",

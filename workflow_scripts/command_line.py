@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.configuration import captured
 from overlayccl_core.configuration.profile import read as read_profile
 from overlayccl_core.loader import SAFE_PATH
 from overlayccl_core.tables.remake import PROFILE
 
+CAPTURED = "captured"  # override key
 WITHOUT_JOBS = (
     *("lint", "list_target_rules", "list_rules", "print_compilation", "generate_unit_tests", "containerize"),
     *("dag", "rulegraph", "filegraph", "d3dag", "report", "reporter", "summary", "detailed_summary"),
@@ -89,6 +91,25 @@ def lay_profile(config: dict[str, Any], given: Any) -> None:
     config |= parse_config(below)
     given.config = {**parse_config(below), **given.config}
     given.config_args = [*below, *given.config_args]  # private: the Snakemake version is pinned
+
+
+def lay_captured(config: dict[str, Any], given: Any) -> None:
+    """Replace `--config captured=FILE` by the preset that the file becomes, here and for jobs on a cluster.
+
+    Args:
+        config: The configuration, merged by Snakemake.
+        given: Its ConfigSettings.
+
+    Raises:
+        ValueError: Names the file and the mend.
+    """
+    if CAPTURED not in given.config:
+        return
+    preset = captured.laid(str(config.pop(CAPTURED)), config)
+    config["preset"] = preset
+    given.config = {**{k: v for k, v in given.config.items() if k != CAPTURED}, "preset": preset}
+    others = [word for word in given.config_args if not word.startswith((f"{CAPTURED}=", "preset="))]
+    given.config_args = [*others, f"preset={preset}"]
 
 
 def _profiles() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from overlayccl_core import catalog, loader
 from overlayccl_core.archiving.manifest import command_of, commit_of, configured
 from overlayccl_core.backends.backend import backend_of
+from overlayccl_core.configuration import captured
 from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
@@ -94,6 +95,12 @@ class Pipeline:
             },
             sort_keys=True,
         )
+
+    @property
+    def captured(self) -> list[str]:
+        """The table of the step that the Cases are of, if they are of a captured one."""
+        table = Path(RESULTS, self.settings.tree, captured.KEPT)
+        return [table.as_posix()] if table.is_file() else []
 
     @property
     def job_resources(self) -> Mapping[str, int | str]:

@@ -10,6 +10,8 @@ from overlayccl_core.archiving.findings import Check, Finding, could_not, judged
 from overlayccl_core.archiving.jobs import JobRecord
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.replay import Planned
+from overlayccl_core.configuration import captured, presets
+from overlayccl_core.configuration.fields import parsed
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.probing import PROBE_CALLS
 from overlayccl_core.tables.remake import RESULTS
@@ -48,6 +50,12 @@ def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> F
     elif name.parent.name == ANSWERS and (match := OF_MODEL.fullmatch(name.name)):
         known = match[1] in _asked(folder / name.parent.parent)
         why = "no search that is here asked for it: what it says is taken as said"
+    elif name == PurePosixPath(RESULTS, name.parent.name, presets.FILE):
+        fields = parsed(folder / name)
+        mine = presets.is_of(name.parent.name, fields) or captured.is_of(folder / name.parent, fields)
+        return judged(Check.FILES, str(name), "" if mine else "its tree is of other fields")
+    elif name == PurePosixPath(RESULTS, name.parent.name, captured.KEPT):
+        known, why = False, "what a script called is taken as said"
     else:
         return wrong(Check.FILES, str(name), "no job made it")
     return judged(Check.FILES, str(name)) if known else could_not(Check.FILES, str(name), why)

@@ -35,7 +35,7 @@ MEANING = {
     Check.MANIFEST: "every file has its sha256, and the manifest follows from the files",
     Check.TABLES: "a table keeps to its schema, its sidecar is of it, and it was made of those that are here",
     Check.CONFIGURATION: "a job was told what the configuration in here tells it, and so is whoever reads this",
-    Check.FILES: "a file of the tree that no job made is a log of one, or an answer that a search asked for",
+    Check.FILES: "a file that no job made is a log of one, an answer that was asked for, or what the run is of",
     Check.CODE: "a file of code or configuration is this release's, or it is named: read it before you run it",
     Check.COMPLETE: "a measured table has the Programs, arms and launches that were to be measured, and no others",
     Check.CONSISTENT: "what measured tables tell twice agrees: lengths, what is counted of an arm, the machine",

@@ -16,7 +16,7 @@ from overlayccl_core.archiving.findings import Check, CheckOutcome, Finding, gua
 from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.packing import Link
 from overlayccl_core.archiving.proofs import proofs
-from overlayccl_core.tables.page import TABLES
+from overlayccl_core.tables.page import OF_COMMANDS, TABLES
 from overlayccl_core.tables.remake import RESULTS
 from overlayccl_core.tables.rows import TableError
 from overlayccl_core.tables.sidecar import path_of, read_unchanged, sha256_of
@@ -133,7 +133,7 @@ def _unpacked_sha256(archive: Path) -> str:
 
 def _tables(folder: Path, about: Manifest) -> Iterator[Finding]:
     """Check every table against its schema and sidecar, and its inputs against the files here."""
-    known = {table.name: table for table in TABLES}
+    known = {table.name: table for table in (*TABLES, *OF_COMMANDS)}
     for path in sorted((folder / RESULTS / about.tree).rglob("*.parquet")):
         name = path.relative_to(folder).as_posix()
         if path.stem not in known:
@@ -141,7 +141,8 @@ def _tables(folder: Path, about: Manifest) -> Iterator[Finding]:
             continue
         try:
             read_unchanged(known[path.stem], path)
-            inputs = json.loads(path_of(path).read_bytes())["inputs"]
+            of_a_job = known[path.stem] in TABLES
+            inputs = json.loads(path_of(path).read_bytes())["inputs"] if of_a_job else {}
         except (TableError, OSError, ValueError, KeyError) as error:
             yield wrong(Check.TABLES, name, str(error).replace(f"{folder}/", ""))
             continue

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, create_model, model_validator
 from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, is_fields, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.presets import DEFAULT, kept, tree_of
 from overlayccl_core.configuration.searches import AT, MENDED, Begin, Search, SearchRound, file_and_seed
 
 FILE = "config/config.yaml"
-DEFAULT = "default"
 IN_SECTIONS = {  # override key -> its section and field
     "longrun_steps": ("longrun", "steps"),
     "command": ("asking", "command"),
@@ -224,7 +224,7 @@ class Settings(Fields):
     """
 
     deployment: Name = Field(description="name of a file in config/deployments")
-    preset: str = Field(description="one of the names under presets")
+    preset: str = Field(description="one of the names under presets, or the one kept in a run's own tree")
     problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
         min_length=1, description="names of files in overlayccl_core/problems"
     )
@@ -259,7 +259,7 @@ class Settings(Fields):
     @property
     def tree(self) -> str:
         """The folder below results/: the deployment's name, followed by the preset's unless it is the default."""
-        return self.deployment if self.preset == DEFAULT else f"{self.deployment}-{self.preset}"
+        return tree_of(self.deployment, self.preset)
 
     def part(self, *names: str) -> str:
         """Return some fields as JSON with sorted keys: equal values, equal text."""
@@ -318,6 +318,9 @@ def load(
             f"--config {MACHINE}={named}: must be {HERE}, which measures all of a tree again, on this machine"
         )
     try:
+        if isinstance(presets := data.get("presets"), Mapping):
+            own = kept(Path(file).parent.parent, data.get("deployment"), data.get("preset"))
+            data["presets"] = {**own, **presets}
         File.from_data(data)
         preset, presets = data["preset"], data.pop("presets")
         if preset not in presets:
@@ -343,6 +346,8 @@ def load(
 
 def fields_of(path: Path) -> dict[str, Any]:
     """Return the fields of a configuration file. ValueError if it is no YAML, no mapping, or has a field twice."""
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file: run from the repository's root")
     try:
         config = parsed(path)
     except ValueError as error:
@@ -356,11 +361,8 @@ def read(
     file: str | Path = FILE, overrides: Mapping[str, Any] | None = None, *, usual: str = DEFAULT
 ) -> Settings:
     """Return settings from a file, read as in the pipeline, with the keys of --config. usual: as for `load`."""
-    path = Path(file)
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file: run from the repository's root")
-    config = fields_of(path)
-    return load({**config, **(overrides or {})}, overrides=overrides or (), file=str(path), usual=usual)
+    config = fields_of(Path(file))
+    return load({**config, **(overrides or {})}, overrides=overrides or (), file=str(file), usual=usual)
 
 
 def check_overrides(keys: Iterable[str]) -> None:

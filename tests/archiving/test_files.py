@@ -7,6 +7,7 @@ import pytest
 
 from overlayccl_core.archiving.files import _logged, _nobodys, files
 from overlayccl_core.archiving.findings import CheckOutcome
+from overlayccl_core.configuration.presets import OwnPreset
 from tests.archiving.test_crate import SAID
 from tests.archiving.test_replay import BEFORE, PLANNED, TREE
 
@@ -49,6 +50,7 @@ def folder(tmp_path: Path) -> Path:
         (f"problems/tp_mlp/search/offline/answers/{KNOWN}.json", CheckOutcome.COULD_NOT),  # which asks nobody
         (f"{SEARCH}/answers/evil.py", CheckOutcome.WRONG),
         ("deploy/fast.py", CheckOutcome.WRONG),
+        ("deploy/preset.yaml", CheckOutcome.WRONG),
     ],
 )
 def test_what_is_no_output_is_a_log_of_a_job_or_an_answer_or_named(
@@ -56,6 +58,14 @@ def test_what_is_no_output_is_a_log_of_a_job_or_an_answer_or_named(
 ) -> None:
     one = _nobodys(folder, PurePosixPath(TREE, name), set(_logged([PLANNED])))
     assert one.outcome is found and bool(one.message) is (found is not CheckOutcome.EXACT)
+
+
+def test_a_run_s_own_preset_is_the_one_that_its_tree_is_named_after(folder: Path) -> None:
+    own = OwnPreset.told_apart("local", "tune", {"problems": ["tp_mlp"], "bench": {"seconds": 3.0}})
+    (folder / own.path).parent.mkdir(parents=True)
+    for text, found in ((own.text, CheckOutcome.EXACT), (own.text + "models: [nano]\n", CheckOutcome.WRONG)):
+        (folder / own.path).write_text(text)
+        assert _nobodys(folder, PurePosixPath(own.path), set()).outcome is found
 
 
 def test_what_a_job_made_is_no_concern_here(folder: Path) -> None:

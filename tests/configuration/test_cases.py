@@ -11,6 +11,7 @@ from overlayccl_core.configuration import models, settings
 from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment, Tier, load
 from overlayccl_core.configuration.settings import Settings
+from overlayccl_core.program.case import Case
 from overlayccl_core.stages import cases
 from overlayccl_core.tables.cases import CASES
 
@@ -43,7 +44,7 @@ def test_the_shipped_configuration_gives_the_cases_of_this_release() -> None:
         "tp_mlp/n4-m4-l8-64KiB-entry-f32",
         "tp_mlp/n4-m4-l8-64KiB-f32",
     ]
-    assert {i.split("/")[0] for i in ids} == set(loader.names("problems"))
+    assert {i.split("/")[0] for i in ids} == set(loader.names("problems")) - {"captured"}
     assert len(set(ids)) == len(ids)
 
 
@@ -64,14 +65,44 @@ def test_an_example_of_the_problem_is_sized_for_the_ranks() -> None:
         cases_of(_settings("dist_ce", {"example": "trian"}), _deployment(), "dist_ce")
 
 
-@pytest.mark.parametrize("name", ["trn1", "trn1-1n", "trn1-3n", "trn1-5n"])
-def test_every_problem_has_a_case_of_one_graph_at_each_size_of_the_cluster(name: str) -> None:
-    deployment = load(Path("config/deployments", f"{name}.yaml"))
+def _of_accelerators(deployment: Deployment) -> list[Case]:
     configured = settings.read(usual=deployment.preset)
-    found = [c for p in configured.problems for c in cases_of(configured, deployment, p)]
-    assert {c.problem for c in found} == set(loader.names("problems"))
-    assert all(c.uniform and c.ranks * c.groups == deployment.ranks for c in found)
     assert configured.tree == configured.deployment and configured.models == ()
+    return [c for p in configured.problems for c in cases_of(configured, deployment, p)]
+
+
+@pytest.mark.parametrize("name", ["trn1", "trn1-1n", "trn1-3n", "trn1-5n", "trn2", "nccl-8", "slurm-gpu"])
+def test_every_problem_has_a_case_on_each_deployment_of_accelerators(name: str) -> None:
+    deployment = load(Path("config/deployments", f"{name}.yaml"))
+    found = _of_accelerators(deployment)
+    assert {c.problem for c in found} == set(settings.read().problems)
+    assert all(c.ranks * c.groups == deployment.ranks for c in found)
+    assert {c.uniform for c in found} == {deployment.uniform}
+
+
+@pytest.mark.parametrize(("nodes", "ranks_per_node"), [(1, 2), (2, 8), (4, 1), (3, 4)])
+def test_the_preset_of_accelerators_is_sized_from_the_ranks(nodes: int, ranks_per_node: int) -> None:
+    ranks = nodes * ranks_per_node
+    sized = _deployment(ranks, ranks_per_node).changed(preset="cluster")
+    of_a_layer = {c.ranks for c in _of_accelerators(sized) if c.problem in ("tp_mlp", "layer_block_ar")}
+    assert of_a_layer == {ranks_per_node if ranks_per_node > 1 else ranks}
+
+
+def test_the_cases_of_trn1_stay_what_they_are() -> None:
+    """Trees of trn1 are measured: another Case would be another measurement."""
+    assert [c.id for c in _of_accelerators(load(Path("config/deployments/trn1.yaml")))] == [
+        "tp_mlp/n32x7-m4-l32-16MiB-bf16",
+        "tp_mlp/n32x7-m4-l32-16MiB-entry-bf16",
+        "layer_block_ar/n32x7-m4-l16-16MiB-bf16",
+        "fsdp_prefetch/n224-r32-m4-l16-112MiB-bf16",
+        "pp_send_recv/n224-r32-m4-16MiB-gpipe-bf16",
+        "grad_ar/n224-r32-t27-632MiB-bf16",
+        "uniform_a2a/n224-r32-8.8MiB-bf16",
+        "alltoallv/n224-r32-uniform-8.8MiB-bf16",
+        "alltoallv/n224-r32-zipf-8.8MiB-bf16",
+        "ring_kv/n224-r32-h32-s2240-17.5MiB-bf16",
+        "dist_ce/n224-r32-t256-v32256-bf16",
+    ]
 
 
 def test_only_entries_that_say_so_take_a_model() -> None:
@@ -102,6 +133,7 @@ def test_a_world_size_that_does_not_divide_is_refused_with_those_that_do() -> No
     [
         ({"ranks": 1}, r"ranks: .* 2 \(got 1\)"),
         ({"ranks": True}, "ranks: .*integer.*True"),
+        ({"ranks": "nodes"}, "ranks: .*integer.*'nodes'.*`node`"),
         ({"strided": "yes"}, "strided: .*bool.*'yes'"),
         ({"dtype": "float8"}, "dtype:.*'float32'.*'float8'"),
     ],

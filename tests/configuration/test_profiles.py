@@ -29,11 +29,12 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_partition_and_account_are_those_of_its_jobs(tmp_path: Path) -> None:
+def test_partition_account_and_devices_are_those_of_its_jobs(tmp_path: Path) -> None:
     assert load("local", ROOT).partition == "" and load("slurm-cpu", ROOT).partition == "cpu"
-    written(tmp_path, "default-resources: {slurm_partition: p, slurm_account: a}\n")
+    assert load("slurm-cpu", ROOT).gres == "" and load("slurm-gpu", ROOT).gres == "gpu:8"
+    written(tmp_path, "default-resources: {slurm_partition: p, slurm_account: a, gres: 'gpu:h100:4'}\n")
     mine = load("mine", tmp_path)
-    assert (mine.partition, mine.account, mine.overrides) == ("p", "a", {})
+    assert (mine.partition, mine.account, mine.gres, mine.overrides) == ("p", "a", "gpu:h100:4", {})
 
 
 @pytest.mark.parametrize(

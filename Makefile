@@ -99,7 +99,7 @@ lint: dev ## formatters and checkers
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/snakemake --profile local --lint
 
-bench: dev ## speed of tracing, proof and price
+bench: dev ## speed of tracing, proof, price, exchanges by counts, and of a process group in between
 	$(BIN)/python -m benchmarks
 
 why: env ## what a run would do again, and because of what; OPTIONS="--profile trn1 --config preset=smoke"

@@ -10,9 +10,10 @@ import polars as pl
 from overlayccl_core.configuration.cases import NoCases, cases_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
+from overlayccl_core.configuration.presets import DEFAULT
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.configuration.profile import load as load_profile
-from overlayccl_core.configuration.settings import DEFAULT, Settings
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.configuration.settings import read as read_settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.program.case import Case
@@ -84,6 +85,13 @@ class Context:
         """The deployment, and the preset unless it is the default one, for messages."""
         preset = self.settings.preset
         return self.deployment.name + ("" if preset == DEFAULT else f" with preset {preset}")
+
+    @property
+    def place(self) -> str:
+        """The options by which a command means this tree, ` --preset smoke`; empty if it is the configured one."""
+        usual = read_settings(self.root / "config" / "config.yaml")
+        meant = {"deployment": self.deployment.name, "preset": self.settings.preset}
+        return "".join(f" --{key} {name}" for key, name in meant.items() if name != getattr(usual, key))
 
     def command(self, *targets: Path) -> str:
         """Return the command for tables of this tree or (without targets) all of it, to be typed in the root."""

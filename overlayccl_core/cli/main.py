@@ -14,6 +14,7 @@ from overlayccl_core.archiving.unpacked import use_plugins
 from overlayccl_core.cli import (
     ask,
     bucket,
+    capture,
     compare,
     doctor,
     estimate,
@@ -22,11 +23,13 @@ from overlayccl_core.cli import (
     problems,
     prove,
     report,
+    run_script,
     schema,
     score,
     summary,
     trace,
     try_strategy,
+    tune,
     verify,
     why,
 )
@@ -34,7 +37,8 @@ from overlayccl_core.cli.unread import until_unread
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS: tuple[ModuleType, ...] = (
-    *(problems, trace, prove, score, try_strategy, ask, bucket),
+    *(problems, trace, prove, score, try_strategy, tune, ask, bucket),
+    *(capture, run_script),
     *(explain, summary, report, schema, doctor, estimate),
     *(verify, compare, init, why),
 )
@@ -42,7 +46,12 @@ PLACE = (
     ("root", "FOLDER", Path, "the repository's root (default: here)"),
     ("profile", "NAME", str, "a folder in profiles/: its deployment, and where its jobs run"),
     ("deployment", "NAME", str, "a file in config/deployments (default: the configured one)"),
-    ("preset", "NAME", str, "one of the presets in config/config.yaml (default: the configured one)"),
+    (
+        "preset",
+        "NAME",
+        str,
+        "one of the presets in config/config.yaml, or of a tune (default: the configured one)",
+    ),
 )  # option, its value, what it is read as, what it means
 NOT_PROVEN, WRONG_INPUT, INTERRUPTED = 1, 2, 130
 

@@ -108,7 +108,7 @@ def at_joints(text: str, width: int) -> str:
 def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
     """Yield a table of all candidates for each Case and direction."""
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
-        yield _case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
+        yield case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
         yield from (f"chosen: {name}" for name in rows.filter("chosen")["candidate"])
     yield CASES_LEGEND
 
@@ -144,8 +144,13 @@ def plain_table(title: str | None, *headers: str, fold: Collection[str] = ()) ->
     return table
 
 
-def _case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
-    """One table; narrow: for a terminal of 80 columns, with fewer columns."""
+def case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
+    """Return a table of the candidates of one Case and direction.
+
+    Args:
+        rows: Of the table `summary`.
+        narrow: For a terminal of 80 columns, with fewer columns.
+    """
     times_of, more_of = (
         (">predicted ms", ">measured ms", ">x developer"),
         (">repeat error", ">algbw, busbw GB/s"),

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from overlayccl_core import catalog
 from overlayccl_core.cli.context import Context
@@ -115,7 +116,7 @@ def _given_cases(where: Context, arguments: argparse.Namespace) -> list[Case] | 
     problem: str = arguments.problem
     if arguments.case_json is not None:
         try:
-            return [_case_of_json(where, problem, arguments.case_json)]
+            return [case_of(problem, entry_of_json(arguments.case_json), where.deployment)]
         except ValueError as error:
             raise ValueError(f"--case-json: {error}") from None
     if arguments.case is None:
@@ -130,14 +131,15 @@ def _given_cases(where: Context, arguments: argparse.Namespace) -> list[Case] | 
     return named
 
 
-def _case_of_json(where: Context, problem: str, text: str) -> Case:
+def entry_of_json(text: str) -> dict[str, Any]:
+    """Return the fields of a Case that were typed. ValueError: it is no JSON, or no mapping."""
     try:
         entry = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"not readable as JSON ({error}): give a mapping of fields") from None
     if not isinstance(entry, dict):
         raise ValueError(f"must be a mapping of fields (got {entry!r})")
-    return case_of(problem, entry, where.deployment)
+    return entry
 
 
 def _named(where: Context, arguments: argparse.Namespace) -> Strategy:

@@ -29,7 +29,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables. ValueError before a run has finished."""
-    where = context(arguments)
+    return show_run(context(arguments), everything=arguments.all)
+
+
+def show_run(where: Context, *, everything: bool) -> int:
+    """Print the tables of a run; everything: `--all`. ValueError before it has finished."""
     summary = where.table(SUMMARY, "summary")
     if summary is None:
         raise ValueError(f"{where.results}: no summary yet: run {where.command()}")
@@ -43,24 +47,24 @@ def run(arguments: argparse.Namespace) -> int:
         for part in parts:
             on.print(part, highlight=False, soft_wrap=on is not screen and isinstance(part, str))
 
-    if arguments.all:
+    if everything:
         deployed = () if tree.deployed is None else deployed_table.case_parts(tree.deployed)
         show((*emulated(tree), *deployed_table.model_parts(tree.worths), *deployed))
         show(case_parts(summary), console())
         show((fidelity_table(fidelity), *shared_cores(probes), *disturbed(tree), *of_nodes(tree)))
         show((*shortfalls(tree), *spent_text(tree)))
     else:
-        show(verdicts.parts(tree, probes))
-    show((*changed_text(tree, where.command()), *earlier_text(tree), *_more(where, arguments)))
+        show(verdicts.parts(tree, probes, summary))
+    show((*changed_text(tree, where.command()), *earlier_text(tree), *_more(where, everything=everything)))
     return 0
 
 
-def _more(where: Context, arguments: argparse.Namespace) -> Iterator[str]:
+def _more(where: Context, *, everything: bool) -> Iterator[str]:
     """Yield the places of further results."""
     yield f"Page: {where.results}/report.html. Modules: {where.results}/deploy/."
-    if not arguments.all:
-        options = where.command().partition("all")[2]
-        yield f"Every arm and Case, the cost model's errors, short measurements: overlayccl{options} summary --all"
+    if not everything:
+        command = f"overlayccl summary --all{where.place}"
+        yield f"Every arm and Case, the cost model's errors, short measurements: {command}"
 
 
 def changed_text(tree: Tree, command: str) -> Iterator[str]:

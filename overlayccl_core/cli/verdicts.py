@@ -8,16 +8,29 @@ import polars as pl
 from rich.console import RenderableType
 from rich.table import Table
 
-from overlayccl_core.cli.render import NOTHING, ms, plain_table, shared_cores, times
+from overlayccl_core.cli.render import (
+    LEGEND,
+    NOTHING,
+    at_joints,
+    case_table,
+    ms,
+    plain_table,
+    shared_cores,
+    times,
+)
+from overlayccl_core.configuration.captured import PROBLEM as CAPTURED
 from overlayccl_core.measuring.arms import is_framework, use_text
+from overlayccl_core.program.problem import Direction
 from overlayccl_core.report.blocks import columns_ratio, count
 from overlayccl_core.report.conditions import disturbed, emulated, fingerprints_of
-from overlayccl_core.report.sentences import KNOWN, quicker
+from overlayccl_core.report.passes import untrained_text
+from overlayccl_core.report.sentences import KNOWN, case_facts, case_known, case_warnings, place_text, quicker
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import Use
 from overlayccl_core.tables.published import FOLDER
 
+CASE_WIDTH, NAME_WIDTH = 24, 22
 HEADERS = (
     "model",
     "use deploy/?",
@@ -50,15 +63,19 @@ CELLS = {  # the beginning of a cell -> its meaning
 }
 
 
-def parts(tree: Tree, probes: pl.DataFrame | None) -> Iterator[RenderableType]:
-    """Yield all of it; `probes` tell whether ranks shared cores."""
+def parts(tree: Tree, probes: pl.DataFrame | None, summary: pl.DataFrame) -> Iterator[RenderableType]:
+    """Yield all of it; `probes` tell whether ranks shared cores, `summary` has the candidates."""
     yield from chain(emulated(tree), _machine(tree, probes))
     if tree.worths:
         yield from of_models(tree.worths)
     if tree.deployed is not None:
         alone = tree.deployed.filter(pl.col("trained_in").is_null())
-        if alone.height:
+        if tree.worths and alone.height:
             yield _alone(alone)
+        elif alone["case"].n_unique() == 1:
+            yield from _of_one_case(alone, summary)
+        elif alone.height:
+            yield from _of_cases(alone)
         yield from _script(tree.path, tree.deployed)
     yield from disturbed(tree)
 
@@ -141,12 +158,45 @@ def _alone(deployed: pl.DataFrame) -> Table:
     return table
 
 
+def _of_one_case(deployed: pl.DataFrame, summary: pl.DataFrame) -> Iterator[RenderableType]:
+    """Yield, for each direction of the only Case, the timed ways, the fastest first, and the choice."""
+    yield untrained_text(tuple(deployed["problem"].unique()))
+    for row in deployed.iter_rows(named=True):
+        here = pl.col("measured_us").is_not_null() & (pl.col("direction") == row["direction"])
+        timed = summary.filter(here, case=row["case"]).sort("measured_us")
+        yield case_table(f"{place_text(row)}: the bench, by which was chosen", timed, narrow=True)
+        yield from (*case_facts(row), *case_warnings(row))
+    yield f"predicted: by the cost model. {LEGEND}"
+
+
+def _of_cases(deployed: pl.DataFrame) -> Iterator[RenderableType]:
+    """Yield a row for each Case and direction of a run without a model, and what took the place of a choice."""
+    yield untrained_text(tuple(deployed["problem"].unique(maintain_order=True)))
+    table = plain_table(None, "Case", "in deploy/", ">ms a pass", ">over developer", ">over known ways")
+    for row in deployed.iter_rows(named=True):
+        backward = "" if row["direction"] == Direction.FORWARD else " backward"
+        known = KNOWN if case_known(row) else times(columns_ratio(row, "gain"))
+        gains = ms(row["measured_us"]), times(columns_ratio(row, "speedup")), known
+        table.add_row(
+            at_joints(f"{row['case']}{backward}", CASE_WIDTH),
+            at_joints(str(row["in_file"]), NAME_WIDTH),
+            *((NOTHING, NOTHING, PLACED) if row["instead"] else gains),
+        )
+    yield table
+    yield from (said for row in deployed.iter_rows(named=True) for said in case_warnings(row))
+    yield "over ...: how many times as fast, in fresh launches after the choice, with a 95% interval."
+
+
 def _script(folder: Path, deployed: pl.DataFrame) -> Iterator[str]:
     """Yield the lines for a training script: copy, import and connect, the way back."""
     trained_first = deployed.sort(pl.col("trained_in").is_null(), maintain_order=True)
     for row in trained_first.iter_rows(named=True):
         file = folder / FOLDER / f"{row['problem']}.py"
         if row["in_file"] is not None and file.exists():
+            if row["problem"] == CAPTURED:
+                yield f"In your script:   overlayccl capture --compare {folder} -- COMMAND   # how much faster?"
+                yield f"                  overlayccl run --ways {folder} -- COMMAND   # more: docs/your-script.md"
+                return
             yield f"In your script, after init_process_group:   cp {file} ."
             yield f'  import {row["problem"]}; sums = {row["problem"]}.connect("{row["case"]}")'
             yield "  OVERLAYCCL_PLAIN=1 runs the plain calls in place of the chosen ones. More: docs/deploying.md"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from overlayccl_core.report import (
+    captured,
     deployed,
     gain,
     headline,
@@ -28,9 +29,10 @@ LINKS = (
     "Links lead to files of this folder; where the page stands without it, as in Snakemake's own report, they "
     "lead nowhere."
 )
-OPEN = "worth"  # other sections are folded
+OPEN = ("worth", "captured")  # other sections are folded
 TITLES = {
     "worth": ("What it is worth", headline.blocks),
+    "captured": ("The captured step", captured.blocks),
     "gain": ("Where the gain comes from", gain.blocks),
     "deployed": ("What is deployed", deployed.blocks),
     "model": ("Predicted and measured", prediction.blocks),
@@ -80,4 +82,4 @@ def _part(tree: Tree, here: Path, *, first: bool) -> RunPart:
 def _section(tree: Tree, name: str) -> PageSection:
     title, build = TITLES[name]
     anchor = f"{tree.name}-{name}"
-    return PageSection(anchor=anchor, title=title, blocks=tuple(build(tree)), folded=name != OPEN)
+    return PageSection(anchor=anchor, title=title, blocks=tuple(build(tree)), folded=name not in OPEN)

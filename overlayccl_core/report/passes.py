@@ -33,10 +33,10 @@ def untrained(tree: Tree) -> tuple[str, ...]:
 
 
 def untrained_text(problems: tuple[str, ...]) -> str:
-    """Say that their figures are of passes."""
+    """Say who chose, and that their figures are of passes."""
     return (
-        f"No model of this run trains {', '.join(problems)}: no step is told there, only passes, which were timed "
-        "alone."
+        f"No model of this run trains {', '.join(problems)}: chosen by the bench alone, in no training step. Only "
+        "passes are told, timed alone."
     )
 
 

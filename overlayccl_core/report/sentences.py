@@ -7,6 +7,7 @@ from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, use
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.report.blocks import columns_ratio, count, mebibytes, ms, times, worded
 from overlayccl_core.report.worth import SplitRow, Worth
+from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import Use
 
 Row = Mapping[str, Any]
@@ -123,6 +124,25 @@ def case_warnings(row: Row) -> Iterator[str]:
     elif gain is not None and gain.word == "undecided" and not case_known(row):
         other = f"{arm_label(row['best_other'])}, which needs no search"
         yield f"{place_text(row)}: it is undecided whether what is deployed is faster than {other}: {times(gain)}."
+
+
+def case_facts(row: Row) -> Iterator[str]:
+    """Name the choice of a row of `deployed` that no model trains, and its gains in the launches after it."""
+    if row["instead"] is None and row["arm"] == ArmName.DEVELOPER:
+        yield "Nothing is faster than developer beyond noise: keep the calls that you have."
+        return
+    known = "developer's way" if row["arm"] == ArmName.DEVELOPER else "a known way"
+    yield f"Chosen: {row['way']}, {'found by a search' if is_found(row['candidate']) else known}."
+    if row["measured_us"] is not None:
+        over = {"developer": columns_ratio(row, "speedup")}
+        if row["best_other"] not in (None, ArmName.DEVELOPER):
+            over[arm_label(row["best_other"])] = columns_ratio(row, "gain")
+        gains = (f"over {name} {worded(ratio)}" for name, ratio in over.items() if ratio)
+        launches = count(row["launches"], "fresh launch", "fresh launches")
+        said = "; ".join([f"{ms(row['measured_us'])} a pass", *gains])
+        yield f"Timed again after the choice, in {launches}: {said}."
+    if row["instead"] and row["in_file"]:
+        yield f"The file has {row['in_file']} in its place."
 
 
 def case_known(row: Row) -> bool:

@@ -102,6 +102,7 @@ def test_what_is_no_program_gives_file_line_function_case_and_reason(
         ),
         *((f"try nowhere.py --problem tp_mlp --seconds={s}", "--seconds must") for s in ("0", "nan", "inf")),
         ("doctor --deployment trn9", "no deployment 'trn9'"),
+        ("doctor --mend", "name it with --profile"),
         ("doctor --root {root}/config", "config.yaml"),
     ],
 )

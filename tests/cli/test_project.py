@@ -1,10 +1,12 @@
 """Commands in a project of one's own, which has no Makefile."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from overlayccl_core.backends.torchdist import node
 from overlayccl_core.cli.main import main
 from tests.cli.repository import Call
 
@@ -71,6 +73,25 @@ def test_what_is_wrong_with_what_is_asked_is_shown(root: Path, capfd: pytest.Cap
     assert main(["--root", str(root), "why", "--config", "presett=smoke"]) == 2
     said = capfd.readouterr()
     assert not said.out and "presett: " in said.err and "'preset'" in said.err
+
+
+def test_doctor_makes_the_link_by_which_a_profile_is_found(call: Call, root: Path) -> None:
+    shutil.copytree(root / "profiles/local", root / "profiles/mine")
+    done = call("doctor", "--profile", "mine")
+    assert done.code == 1 and "--profile mine --mend`" in done.words and not (root / "mine").exists()
+    for _ in range(2):
+        assert call("doctor", "--profile", "mine", "--mend").code == 0
+    assert (root / "mine/profile.yaml").samefile(root / "profiles/mine/profile.yaml")
+    assert (root / "mine").readlink() == Path("profiles/mine")
+    shutil.copytree(root / "profiles/local", root / "profiles/rules")
+    message = call("doctor", "--profile", "rules", "--mend").message(2)
+    assert "rules is something else" in message and "another name" in message
+
+
+def test_doctor_tells_a_lack_once(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "of_torch", lambda: node.Torch())
+    done = call("doctor", "--deployment", "nccl-8")
+    assert done.code == 1 and done.words.count("built without CUDA, and so without nccl:") == 1
 
 
 def test_doctor_names_the_rules_that_are_not_the_packages(call: Call, root: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from overlayccl_core.cli import verdicts
 from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import DEPLOYED
+from overlayccl_core.tables.summary import SUMMARY
 from tests.cli.test_deployed_table import lines, printed
 from tests.report.test_worth import beside, deployed, instead, rival, worth
 from tests.rows import row
@@ -107,6 +108,33 @@ def test_cases_without_a_model_have_a_row_for_each_problem() -> None:
     found = {"gain": 1.5, "gain_low": 1.4, "gain_high": 1.6}
     told = printed([verdicts._alone(cases(found, {"use": "known", "gain": 9.0}, {"use": "framework"}))])
     assert lines(told, "tp_mlp") == ["tp_mlp 3 1 1 1 1.50 (1.40..1.60)"]
+
+
+def test_the_only_case_of_a_run_without_a_model_has_its_timed_ways_the_fastest_first() -> None:
+    fixed: dict[str, Any] = {"problem": "tp_mlp", "case": CASE, "direction": "forward", "proof": "pass"}
+    ways = [
+        row(SUMMARY, **(fixed | {"candidate": name, "program": name, "measured_us": us}), numerics="exact")
+        for name, us in (("developer", 2e3), ("a", 1e3), ("not_timed", None))
+    ]
+    chosen = cases({"way": "a", "candidate": "a", "measured_us": 1e3})
+    text = printed(verdicts._of_one_case(chosen, pl.DataFrame(ways, schema=SUMMARY.schema)))
+    order = ["in no training step", f"{CASE}, forward: the bench", " a  ", " developer  ", "Chosen: a"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert "not_timed" not in text
+
+
+def test_several_cases_of_a_run_without_a_model_have_a_row_each() -> None:
+    over = {"measured_us": 2e3, "speedup": 2.0, "speedup_low": 1.8, "speedup_high": 2.2}
+    rows = cases(
+        {"gain": 1.1, "gain_low": 1.0, "gain_high": 1.2, **over},
+        {"measured_us": 1e3, "direction": "backward", "use": "known", "in_file": "developer"},
+        {"gain": 0.8, "gain_low": 0.7, "gain_high": 0.9, "instead": "hand_bundled", **over},
+    )
+    text = printed(verdicts._of_cases(rows))
+    (first, second, third) = lines(text, "tp_mlp/n4-m8-l8-256KiB- ")
+    assert first.endswith(" a 2 2.00 (1.80..2.20) 1.10 (1.00..1.20)")
+    assert second.endswith(" developer 1 - no search needed") and third.endswith(" a - - took the place")
+    assert "backward" in text and "in no training step" in text and "use hand bundled" in text
 
 
 @pytest.mark.parametrize("in_file", ["a", None])

@@ -24,7 +24,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 def test_a_problem_without_a_model_says_so_and_shows_every_candidate_of_its_bench(tree: Tree) -> None:
     text, table = passes.blocks(tree)
-    assert isinstance(text, Text) and "trains uniform_a2a: no" in text.text
+    assert (
+        isinstance(text, Text)
+        and "trains uniform_a2a: chosen by the bench alone, in no training step" in text.text
+    )
     assert isinstance(table, TableBlock) and table.title.startswith("uniform_a2a: the bench") and table.folded
     bench, choice = (
         tree.table(BENCH, "problems/uniform_a2a/bench"),

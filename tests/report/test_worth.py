@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.report import headline
-from overlayccl_core.report.sentences import case_known, case_warnings, facts, warnings
+from overlayccl_core.report.sentences import case_facts, case_known, case_warnings, facts, warnings
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from tests.report.fixture_models import deployed_speedup, split
@@ -333,6 +333,29 @@ def test_a_file_that_is_slower_than_its_module_is_said() -> None:
 def test_where_a_model_trains_the_case_its_step_is_what_counts() -> None:
     assert list(case_warnings(case_row(0.9, 0.85, 0.95, trained_in="nano m2"))) == []
     assert list(case_warnings(case_row(measured_us=None, trained_in="nano m2"))) == []
+
+
+def test_of_a_case_that_the_bench_decides_the_choice_and_its_gains_after_it_are_said() -> None:
+    over = {"speedup": 2.0, "speedup_low": 1.8, "speedup_high": 2.2, "launches": 4}
+    chosen, again = case_facts(case_row(1.3, 1.2, 1.4, candidate="found-1a", way="flat, merged", **over))
+    assert chosen == "Chosen: flat, merged, found by a search."
+    assert (
+        "in 4 fresh launches: 1" in again
+        and "over developer 2.00" in again
+        and "(1.80..2.20), faster; " in again
+    )
+    assert "over hand bundled 1.30" in again and again.endswith("(1.20..1.40), faster.")
+    (only,) = list(case_facts(case_row(2.0, 1.8, 2.2, way="a", best_other="developer", **over)))[1:]
+    assert "over hand bundled" not in only and only.endswith("(1.80..2.20), faster.")
+    assert list(case_facts(case_row(way="a", measured_us=None))) == ["Chosen: a, a known way."]
+
+
+def test_where_developers_calls_stand_there_is_nothing_to_change() -> None:
+    (said,) = case_facts(case_row(arm="developer"))
+    assert said.startswith("Nothing is faster than developer")
+    assert (
+        len(list(case_facts(case_row(0.9, 0.8, 0.95, arm="developer", way="a", instead="hand_bundled")))) == 2
+    )
 
 
 def test_a_case_that_was_not_timed_again_says_so() -> None:

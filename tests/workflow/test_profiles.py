@@ -5,6 +5,7 @@ import ast
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,8 @@ def test_a_plan_needs_neither_cluster_nor_library(profile: str, root: Path, with
         (["--profile=slurm-cpu", "all", "--config", "preset=smoke"], "slurm-cpu-smoke"),
         (["--profile", "profiles/trn1", "all", "--config", "problems=grad_ar"], "trn1"),
         (["--profile", "trn1", "all", "--config", "deployment=trn1-3n", "problems=grad_ar"], "trn1-3n"),
+        (["--profile", "local", "all", "--config", "deployment=nccl-8", "problems=grad_ar"], "nccl-8"),
+        (["--profile", "local", "all", "--config", "deployment=trn2", "problems=grad_ar"], "trn2"),
     ],
 )
 def test_keys_on_the_command_line_come_on_top_of_the_profile(
@@ -72,6 +75,43 @@ def test_keys_on_the_command_line_come_on_top_of_the_profile(
     done = snakemake(root, without_slurm, "-n", *arguments)
     assert done.returncode == 0, done.stderr
     assert f"Checking the ranks of {deployment} and" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("profile", "ranks", "asked"),
+    [
+        (
+            "slurm-cpu",
+            4,
+            "-p cpu -t 60 --nodes=2 --ntasks=2 --cpus-per-task=2 --ntasks-per-node=1 --exclusive",
+        ),
+        (
+            "slurm-gpu",
+            16,
+            "-p gpu -t 120 --nodes=2 --ntasks=2 --cpus-per-task=8 --ntasks-per-node=1 --exclusive",
+        ),
+        ("slurm-gpu", 8, "-p gpu -t 120 --nodes=1 --cpus-per-task=8 --exclusive"),
+    ],
+)
+def test_a_job_asks_slurm_for_whole_nodes_and_their_gpus(
+    profile: str, ranks: int, asked: str, root: Path, without_slurm: str, tmp_path: Path
+) -> None:
+    """The line that Snakemake's plug-in makes of a profile and a deployment, kept by a stand-in of sbatch."""
+    for command in SLURM:
+        (tmp_path / command).write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked-{command}\nexit 1\n')
+        (tmp_path / command).chmod(0o755)
+    file = root / "config/deployments" / f"{profile}.yaml"
+    (file.parent / "sized.yaml").write_text(f"inherits: {profile}\nranks: {ranks}\n")
+    at_once = ["--latency-wait", "0", "--slurm-init-seconds-before-status-checks", "1"]
+    sized = ["results/sized/selftest.parquet", "--config", "deployment=sized", *at_once]
+    done = snakemake(root, f"{tmp_path}:{without_slurm}", "--profile", profile, *sized)
+    assert done.returncode != 0 and "sbatch failed" in done.stderr
+    line = (tmp_path / "asked-sbatch").read_text().partition(" --wrap=")[0]
+    gpus = "--gres=gpu:8" if profile == "slurm-gpu" else ""
+    got = line[line.index("-p ") :].split()
+    at = got.index("-D")  # the folder
+    assert got[:at] + got[at + 2 :] == [*asked.split(), *gpus.split()]
+    shutil.rmtree(root / "results")
 
 
 def test_jobs_are_given_what_the_profile_says(monkeypatch: pytest.MonkeyPatch) -> None:

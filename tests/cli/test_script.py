@@ -1,0 +1,126 @@
+"""A script with the calls that a run deployed: which calls, how it is started, and how it compares with itself."""
+
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from overlayccl_core.cli import compare_script, main, script
+from overlayccl_core.configuration.captured import KEPT, fields_of
+from overlayccl_core.configuration.presets import FILE, OwnPreset
+from overlayccl_core.tables.captured import CAPTURED_CALLS
+from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.deployed import DEPLOYED
+from overlayccl_core.tables.script_steps import SCRIPT_STEPS
+from overlayccl_core.tables.table import read, write
+from tests.observing.captured_rows import call, step, summed
+from tests.process_group.proven_ways import write_ways
+from tests.rows import row
+
+SCRIPTS = Path(__file__).parents[2] / "examples/scripts"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
+SUM, CASE = ("all_reduce_sum", 16384), "captured/n2-all_reduce_sum-16384-f32"
+
+
+def tree(root: Path, *placed: tuple[str, dict, str, str | None]) -> Path:
+    """Results of a run: (Case, its parameters, arm, what took its place) of each Case, and the deployed module."""
+    folder = root / "results/local-2-calls"
+    (folder / "deploy").mkdir(parents=True)
+    write_ways(root / "ways", [SUM])
+    (root / "ways/captured.py").rename(folder / "deploy/captured.py")
+    at = {
+        "problem": "captured",
+        "ranks": 2,
+        "groups": 1,
+        "strided": False,
+        "ranks_per_node": 2,
+        "dtype": "float32",
+    }
+    cases = [row(CASES, case=case, parameters=json.dumps(of), uniform=False, **at) for case, of, *_ in placed]
+    low = {"noise": 0.9}
+    fixed = {"problem": "captured", "direction": "forward", "trained_in": None}
+    deployed = [
+        row(DEPLOYED, case=case, arm=arm, instead=other, speedup_low=low.get(case, 1.1), **fixed)
+        for case, _, arm, other in placed
+    ]
+    flight = {"used_us": 25.0}  # before the last is issued, at 30
+    script_calls = [summed(16384), summed(4, **flight), summed(5, **flight), summed(6)]
+    script_calls += [call("broadcast", root=0), summed(7), summed(8, 5, line="/my/train.py:31")]
+    write(CAPTURED_CALLS, step(script_calls, 2), folder / KEPT)
+    asked = fields_of(read(CAPTURED_CALLS, folder / KEPT))
+    (folder / FILE).write_text(OwnPreset(deployment="local-2", name="calls", fields=asked).text)
+    write(CASES, cases, folder / "problems/captured/cases.parquet")
+    write(DEPLOYED, deployed, folder / "deployed.parquet")
+    return folder
+
+
+def calls(*elements: int, after: tuple[int, ...] = ()) -> dict:
+    return {
+        "kinds": [0] * len(elements),
+        "sizes": list(elements),
+        "after": list(after or [0] * len(elements)),
+    }
+
+
+def test_a_call_has_a_way_where_the_plain_one_does_not_stand(tmp_path: Path) -> None:
+    run = tree(
+        tmp_path,
+        (CASE, calls(16384), "best_known_way", None),
+        ("plain", calls(1), "developer", None),
+        ("noise", calls(3), "finalist_1", None),
+        ("placed", calls(2), "finalist_1", "developer"),
+        ("together", calls(4, 5), "finalist_1", None),
+        ("one by one", calls(16384, 4, 5, 6), "finalist_1", None),
+        ("chain", calls(7, 8, after=(0, 1, 0)), "finalist_1", None),
+    )
+    key = ["all_reduce", "sum", "float32"]
+    laid = script.lay_ways(run, tmp_path)
+    assert laid.rows == json.loads((tmp_path / "ways.json").read_text())
+    assert laid.rows == [
+        {"key": [*key, 16384, 2, 1], "case": CASE},
+        {"bundle": [[*key, 4, 2, 1], [*key, 5, 2, 1]], "case": "together"},
+    ]
+    one_by_one, chain, noise = laid.others
+    assert laid.ranks == 2 and 'connect("one by one")' in one_by_one and "1 of 7 Cases" in noise
+    assert 'connect("chain")' in chain and chain.endswith("at train.py:1, train.py:31")
+    (run / "preset.yaml").write_text("problems: [captured]")
+    with pytest.raises(ValueError, match=r"its preset is of other calls than those in captured_calls"):
+        script.lay_ways(run, tmp_path)
+    with pytest.raises(ValueError, match=r"no deployed module of captured calls: .*captured="):
+        script.lay_ways(tmp_path, tmp_path)
+
+
+def test_the_folder_for_a_cluster_has_all_that_ranks_need(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, folder = tree(tmp_path, (CASE, calls(16384), "best_known_way", None)), tmp_path / "export"
+    assert main.main(["run", "--ways", str(run), "--export", str(folder)]) == 0
+    assert {"captured.py", "ways.json", "overlayccl_group"} <= {one.name for one in folder.iterdir()}
+    assert main.main(["run", "--ways", str(run), "--export", str(folder)]) == 2
+    assert main.main(["run", "--ways", str(run)]) == 2 and "no command" in capsys.readouterr().err
+
+
+def test_a_script_runs_to_its_own_end(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["run", "--", sys.executable, "-c", "import torch; raise SystemExit(7)"]) == 7
+    assert main.main(["run", "--", "no-such-program"]) == 2
+    assert "no-such-program does not start" in capfd.readouterr().err
+
+
+@pytest.mark.ranks
+def test_a_script_is_compared_with_itself_in_pairs_of_launches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compare_script, "FEWEST_PAIRS", 3)
+    run = tree(tmp_path, (CASE, calls(16384), "best_known_way", None))
+    command = [*TORCHRUN, "--nproc-per-node", "2", str(SCRIPTS / "tensor_parallel.py")]
+    options = ["--compare", str(run), "--steps", "6", "--minutes", "0", "--output", "steps.parquet"]
+    assert main.main(["capture", *options, "--", *command]) == 0
+    said = capfd.readouterr().out
+    assert f"8.0 calls a step by {CASE} (" in said and "losses: " in said and "(3 pairs of launches)" in said
+    steps = read(SCRIPT_STEPS, "steps.parquet")
+    assert steps.group_by("pair", "mode", "rank").len()["len"].to_list() == [6] * 3 * 2 * 2
+    assert steps.filter(pl.col("losses").list.len() != 1).is_empty()
+    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(".overlayccl")]

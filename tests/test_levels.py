@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "strategies": {"program"},
     "catalog": {"program", "problems"},
     "process_group.parts": set(),
-    "observing": {"tables", "measuring", "process_group.parts"},
+    "observing": {"program", "tables", "measuring", "process_group.parts"},
     "configuration": {"catalog", "program", "observing", "tables"},
     "deployments": {"program"},
     "asking": {"configuration", "tables"},

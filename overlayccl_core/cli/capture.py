@@ -18,8 +18,9 @@ from overlayccl_core.cli.captured_step import parts
 from overlayccl_core.cli.compare_script import compare
 from overlayccl_core.cli.render import console, print_line
 from overlayccl_core.cli.script import command_of, started
-from overlayccl_core.configuration.captured import SUFFIX, is_name
+from overlayccl_core.configuration.captured import SUFFIX
 from overlayccl_core.configuration.deployment import load as load_deployment
+from overlayccl_core.configuration.presets import is_name
 from overlayccl_core.observing.files import read_files
 from overlayccl_core.observing.overview import Overview, overview
 from overlayccl_core.observing.recorded import CapturedRank, recorded, rows

@@ -4,6 +4,7 @@ import math
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.table import write
 
-FEWEST_PAIRS, MOST_PAIRS = 5, 20
+FEWEST_PAIRS = 5
 NARROW_ENOUGH = 0.05
 OWN_TIMES = 10
 """How many times as far apart as two plain launches a tuned one may be."""
@@ -60,7 +61,7 @@ def compare(command: Sequence[str], tree: Path, output: Path, *, steps: int, min
             print(*laid.others, sep="\n", end="\n" * bool(laid.others))
             return 0
         until = time.monotonic() + 60 * minutes
-        for pair in range(MOST_PAIRS):
+        for pair in count():
             ranks = {
                 mode: _launch(command, folder, f"{pair}-{mode}", mode, steps)
                 for mode in ((PLAIN, TUNED) if pair % 2 == 0 else (TUNED, PLAIN))
@@ -111,8 +112,8 @@ def _gain_lines(table: pl.DataFrame, ratio: Ratio, tuned: dict[int, Launched], t
         yield f"  {mode}: {ms(float(np.median([np.median(one) for one in of.values()])))} ms a step"
     made = tuned[min(tuned)]
     steps = len(made.ends)
-    for case, count in made.made.items():
-        yield f"  {count / steps:.1f} calls a step by {case} ({made.numerics.get(case, '')})"
+    for case, times in made.made.items():
+        yield f"  {times / steps:.1f} calls a step by {case} ({made.numerics.get(case, '')})"
     yield (
         f"To use them: overlayccl run --ways {tree} -- COMMAND"
         if ratio.beyond_noise

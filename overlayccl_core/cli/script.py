@@ -16,6 +16,7 @@ from overlayccl_core.configuration.captured import KEPT, PROBLEM, is_of
 from overlayccl_core.configuration.fields import parsed
 from overlayccl_core.configuration.presets import FILE
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.observing.regions import KINDS as CALLS
 from overlayccl_core.observing.regions import Region, bundles, cut
 from overlayccl_core.problems.captured import KINDS
 from overlayccl_core.tables.captured import CAPTURED_CALLS
@@ -26,6 +27,7 @@ from overlayccl_core.tables.table import read
 
 GROUP = "overlayccl_group"
 ENTRY = f"[torch.backends]\noverlayccl = {GROUP}.autoload:autoload\n"
+OF_KIND = {name: call for call, name in CALLS.items()}
 MODULE, WAYS = f"{PROBLEM}.py", "ways.json"  # as in process_group/tuned.py
 
 
@@ -95,15 +97,15 @@ def lay_ways(tree: Path, folder: Path) -> LaidWays:
         ValueError: It has no deployed module of captured calls, or is of another step than the one captured there.
     """
     tables = [(DEPLOYED, tree / "deployed.parquet"), (CASES, tree / "problems" / PROBLEM / "cases.parquet")]
-    module, captured = tree / "deploy" / MODULE, tree / KEPT
-    if not all(path.is_file() for path in (module, captured, *(path for _, path in tables))):
+    module, captured, preset = tree / "deploy" / MODULE, tree / KEPT, tree / FILE
+    if not all(path.is_file() for path in (module, captured, preset, *(path for _, path in tables))):
         raise ValueError(
             f"{tree}: no deployed module of captured calls: give the results of `snakemake --profile local all "
             "--config captured=calls.parquet`"
         )
     deployed, cases = (read_unchanged(*table) for table in tables)
     calls = read(CAPTURED_CALLS, captured)
-    if not is_of(tree, parsed(tree / FILE)):
+    if not is_of(tree, parsed(preset)):
         raise ValueError(
             f"{tree}: its preset is of other calls than those in {KEPT}: run it again in a new folder"
         )
@@ -148,9 +150,7 @@ def _keys_of(case: dict[str, Any]) -> list[list[Any]]:
 
 def _key(kind: str, elements: int, case: dict[str, Any]) -> list[Any]:
     """The fields of `process_group/tuned.py::Key`."""
-    name, _, reduction = kind.rpartition("_")
-    if reduction not in ("sum", "avg"):
-        name, reduction = kind, ""
+    name, reduction = OF_KIND[kind]
     stride = case["groups"] if case["strided"] else 1
     return [name, reduction, case["dtype"], elements, case["ranks"], stride]
 

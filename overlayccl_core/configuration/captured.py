@@ -3,7 +3,6 @@
 Its fields are those of the preset `tune`, and the step's calls as Cases of the Problem `captured`.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.configuration.deployment import load as load_deployment
-from overlayccl_core.configuration.presets import DEFAULT, OwnPreset, kept
+from overlayccl_core.configuration.presets import DEFAULT, OwnPreset, is_name, kept
 from overlayccl_core.observing.regions import bundles, cut
 from overlayccl_core.tables.atomic import write_bytes, write_text
 from overlayccl_core.tables.captured import CAPTURED_CALLS
@@ -68,11 +67,6 @@ def laid(given: str, config: Mapping[str, Any], root: Path = Path()) -> str:
     write_text(root / own.path, own.text)
     write_bytes(tree / KEPT, file.read_bytes())
     return name
-
-
-def is_name(stem: str) -> bool:
-    """Return whether a captured step can have a name: its tree is named after it."""
-    return bool(re.fullmatch(r"[a-z][a-z0-9_-]*", stem))
 
 
 def is_of(tree: Path, fields: Mapping[str, Any]) -> bool:

@@ -55,6 +55,11 @@ def is_of(tree: str, fields: Any) -> bool:
     return tree.endswith(f"-{_digest(fields)}")
 
 
+def is_name(name: object) -> bool:
+    """Return whether a deployment or a preset can have a name: a folder gets it."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
 def tree_of(deployment: str, preset: str) -> str:
     """Return the folder below results/: the deployment's name, then the preset's unless it is the default."""
     return deployment if preset == DEFAULT else f"{deployment}-{preset}"
@@ -62,7 +67,7 @@ def tree_of(deployment: str, preset: str) -> str:
 
 def kept(root: Path, deployment: object, preset: object) -> dict[str, Any]:
     """Return name -> fields of a run's own preset; empty if there is none. ValueError: its file is no YAML."""
-    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in (deployment, preset)):
+    if not (is_name(deployment) and is_name(preset)):
         return {}
     path = root / _path(str(deployment), str(preset))
     if not path.is_file():

@@ -21,28 +21,34 @@ ON_HOST = ("cpu", "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class AnyCall:
+    """What every source tells of a call. device: None if it does not tell that."""
+
+    kind: str
+    dtype: str
+    inputs: list[list[int]]
+    outputs: list[list[int]]
+    group: str
+    line: str
+    part: str
+    device: str | None = None
+    root: int | None = None
+    peer: int | None = None
+    input_splits: list[int] | None = None
+    output_splits: list[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(AnyCall):
     """A call as `process_group/recorder.py` wrote it. Times are of the rank's own clock, in ns."""
 
     step: int
-    kind: str
-    group: str
-    dtype: str
-    device: str
-    inputs: list[list[int]]
-    outputs: list[list[int]]
-    line: str
-    part: str
     issued: int
     returned: int
     uniform: bool
     waits: list[tuple[int, int]]
     done: list[int]
     reduction: str = ""
-    root: int | None = None
-    peer: int | None = None
-    input_splits: list[int] | None = None
-    output_splits: list[int] | None = None
     depends_on: list[int] | None = None
 
 
@@ -128,23 +134,11 @@ def _row(record: CapturedRank, call: Call, number: int, first: int) -> dict[str,
         "rank": record.rank,
         "step": call.step,
         "call": number,
-        "kind": call.kind,
+        **described(call),
         "reduction": call.reduction,
-        "dtype": call.dtype,
-        "device": call.device,
-        "inputs_bytes": bytes_of(call.inputs, call.dtype),
-        "outputs_bytes": bytes_of(call.outputs, call.dtype),
-        "shapes": ["x".join(map(str, shape)) for shape in call.inputs or call.outputs],
-        "root": call.root,
-        "peer": call.peer,
         "uniform": call.uniform,
-        "input_splits": call.input_splits or None,
-        "output_splits": call.output_splits or None,
-        "group": call.group,
         "group_ranks": record.groups[call.group],
         "partition": partition(record.groups[call.group], record.made, record.ranks) if fake else None,
-        "line": call.line,
-        "part": call.part,
         "depends_on": None if deps is None else [one - first for one in deps],
         "step_us": (end - begin) / 1e3,
         "issued_us": since(call.issued),
@@ -152,6 +146,19 @@ def _row(record: CapturedRank, call: Call, number: int, first: int) -> dict[str,
         "blocked_us": sum(after - before for before, after in call.waits) / 1e3 if timed else None,
         "used_us": since(call.waits[0][0]) if call.waits else None,
         "done_us": since(call.done[0]) if call.done and timed else None,
+    }
+
+
+def described(call: AnyCall) -> dict[str, Any]:
+    """Return the fields of `captured_calls` that every source tells."""
+    return {
+        **{"kind": call.kind, "dtype": call.dtype, "device": call.device, "group": call.group},
+        **{"line": call.line, "part": call.part, "root": call.root, "peer": call.peer},
+        "inputs_bytes": bytes_of(call.inputs, call.dtype),
+        "outputs_bytes": bytes_of(call.outputs, call.dtype),
+        "shapes": ["x".join(map(str, shape)) for shape in call.inputs or call.outputs],
+        "input_splits": call.input_splits or None,
+        "output_splits": call.output_splits or None,
     }
 
 

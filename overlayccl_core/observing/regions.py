@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.program.kinds import FLOATS
 from overlayccl_core.tables.captured import CaptureSource
 
 KINDS = {
@@ -18,7 +19,7 @@ KINDS = {
     ("all_to_all", ""): "all_to_all",
 }
 """(kind, reduction) of a captured call -> its kind in the Problem `captured`."""
-DTYPES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
+DTYPES = {dtype.value: dtype.bytes for dtype in FLOATS}
 Groups = tuple[tuple[int, ...], ...]
 Key = tuple[str, Groups]
 """dtype and partition of the ranks: calls of one key, one after the other, are a region."""

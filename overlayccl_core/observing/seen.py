@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from overlayccl_core.observing.recorded import bytes_of
+from overlayccl_core.observing.recorded import AnyCall, described
 from overlayccl_core.process_group.parts import WRAPPERS, part_of
 from overlayccl_core.tables.captured import CaptureSource
 
@@ -37,23 +37,12 @@ REDUCES = ("all_reduce", "reduce_scatter", "reduce")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenCall:
+class SeenCall(AnyCall):
     """A call. Times in us, of the rank's own clock; None where the source does not tell."""
 
-    kind: str
-    dtype: str
-    inputs: list[list[int]]
-    outputs: list[list[int]]
-    group: str
-    line: str
-    part: str
     issued: float
     call_us: float | None = None
     done: float | None = None
-    root: int | None = None
-    peer: int | None = None
-    input_splits: list[int] | None = None
-    output_splits: list[int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,23 +107,11 @@ def _row(rank: SeenRank, step: SeenStep, call: SeenCall) -> dict[str, Any]:
         "source": rank.source,
         "world_size": rank.world_size,
         "rank": rank.rank,
-        "kind": call.kind,
+        **described(call),
         "reduction": None if call.kind in REDUCES else "",
-        "dtype": call.dtype,
-        "device": None,
-        "inputs_bytes": bytes_of(call.inputs, call.dtype),
-        "outputs_bytes": bytes_of(call.outputs, call.dtype),
-        "shapes": ["x".join(map(str, shape)) for shape in call.inputs or call.outputs],
-        "root": call.root,
-        "peer": call.peer,
         "uniform": None,
-        "input_splits": call.input_splits or None,
-        "output_splits": call.output_splits or None,
-        "group": call.group,
         "group_ranks": rank.groups.get(call.group, []),
         "partition": None,
-        "line": call.line,
-        "part": call.part,
         "parameters": [],
         "depends_on": None,
         "step_us": step.step_us,

@@ -1,7 +1,8 @@
 """Traces of torch.profiler (Kineto, JSON): calls with sizes and times, without their dependencies.
 
 An event `c10d::<call>` is the call, on the thread that makes it. Inside it stands `record_param_comms`, where the
-library tells it (NCCL: dtype, group). Gloo has an event `gloo:<call>` on the thread that moves the data.
+library tells it (NCCL: dtype, group). Gloo has an event `gloo:<call>` on the thread that moves the data. NCCL has
+an event `nccl:<call>` inside the call, as long as the launch takes, and one with its "External id" on the GPU.
 """
 
 import json
@@ -23,7 +24,8 @@ from overlayccl_core.tables.captured import CaptureSource
 
 Event = Mapping[str, Any]
 FRAME = re.compile(r"(.+)\((\d+)\): ")
-MOVES = "gloo:"  # an event `nccl:<call>` lasts as long as the launch of its kernel
+MOVES, LAUNCHES = "gloo:", "nccl:"
+ON_GPU, ID = "gpu_user_annotation", "External id"
 STEP, OPTIMIZER = "ProfilerStep#", "Optimizer.step#"
 
 
@@ -33,6 +35,20 @@ class Arguments(NamedTuple):
     outputs: int | None
     inputs: int | None
     rank: int | None = None
+
+
+class Around(NamedTuple):
+    """What stands around a call, and in it.
+
+    Attributes:
+        frames: (file, line) of its Python frames, the innermost first.
+        comm: What `record_param_comms` tells.
+        launch: NCCL's event, empty if there is none.
+    """
+
+    frames: list[tuple[str, int]]
+    comm: Event
+    launch: Event
 
 
 IN_PLACE = Arguments(0, 0)
@@ -61,11 +77,10 @@ def read_trace(trace: Mapping[str, Any], file: object) -> SeenRank:
     if calls and not any("Input Dims" in one.get("args", {}) for one in calls):
         raise ValueError(f"{file}: a trace without sizes: profile with record_shapes=True")
     groups = {str(one["pg_name"]): _ranks(one.get("ranks")) for one in about.get("pg_config", ())}
-    frames, comms = _around(events, calls)
+    around = _around(events, calls)
     told = sorted((one for one in events if one["name"].startswith(MOVES) and _kind(one)), key=_begin)
-    seen = [
-        _seen(one, comms.get(id(one), {}), groups, origin_of(frames.get(id(one), ())), told) for one in calls
-    ]
+    on_gpu = {one["args"][ID]: one for one in events if one.get("cat") == ON_GPU and _is_launch(one)}
+    seen = [_seen(one, around[id(one)], groups, told, on_gpu) for one in calls]
     return SeenRank(
         source=CaptureSource.PROFILER,
         rank=about["rank"],
@@ -76,32 +91,35 @@ def read_trace(trace: Mapping[str, Any], file: object) -> SeenRank:
 
 
 def _seen(
-    event: Event, comm: Event, groups: dict[str, list[int]], origin: tuple[str, str], told: list[Event]
+    event: Event, around: Around, groups: dict[str, list[int]], told: list[Event], on_gpu: Mapping[int, Event]
 ) -> SeenCall | None:
     name, kind = event["name"].removeprefix("c10d::"), _kind(event)
     if kind is None:
         return None
     where, args = ARGUMENTS.get(name, Arguments(0, 1)), event.get("args", {})
     outputs, inputs = (_shapes(args, position) for position in where[:2])
+    comm, launch, (line, part) = around.comm, around.launch, origin_of(around.frames)
     group = str(comm.get("Process Group Name", next(iter(groups)) if len(groups) == 1 else ""))
     if kind in ("all_gather", "reduce_scatter", "scatter"):  # a trace leaves lists of lists out
         inputs = inputs or outputs * len(groups.get(group, ()))
         outputs = outputs or inputs * len(groups.get(group, ()))
     library = _taken(told, event, kind, {elements(inputs), elements(outputs)})
+    end = on_gpu.get(launch["args"][ID]) if launch else library
     types = [one for one in (library or {}).get("args", {}).get("Input type", ()) if one]
     rank = _concrete(args, where.rank)
     is_peer = kind in ("send", "recv")
     return SeenCall(
         kind=kind,
-        dtype=dtype_of(comm["dtype"] if "dtype" in comm else types[0]) if comm or types else "",
+        dtype=dtype_of(comm.get("dtype") or next(iter(types), "")),
+        device="cuda" if launch else None,
         inputs=inputs,
         outputs=outputs,
         group=group,
-        line=origin[0],
-        part=origin[1],
+        line=line,
+        part=part,
         issued=event["ts"],
-        call_us=event["dur"],
-        done=None if library is None else library["ts"] + library["dur"],
+        call_us=None if launch else event["dur"],
+        done=None if end is None else end["ts"] + end["dur"],
         root=None if is_peer else rank,
         peer=rank if is_peer else None,
         output_splits=_concrete(args, 3) if name == SPLITS else None,
@@ -122,28 +140,28 @@ def _size(event: Event) -> int:
     return elements(event.get("args", {}).get("Input Dims", ()))
 
 
-def _around(
-    events: Sequence[Event], calls: Sequence[Event]
-) -> tuple[dict[int, list[tuple[str, int]]], dict[int, Event]]:
-    """Return by call its Python frames, the innermost first, and what `record_param_comms` in it tells."""
+def _around(events: Sequence[Event], calls: Sequence[Event]) -> dict[int, Around]:
+    """Return by call what stands around it, and in it."""
     frames: dict[int, list[tuple[str, int]]] = {}
     comms: dict[int, Event] = {}
+    launches: dict[int, Event] = {}
     ours = {id(one) for one in calls}
     stacks: dict[object, list[Event]] = {}
     for event in sorted(events, key=lambda one: (one["ts"], -one["dur"])):
         stack = stacks.setdefault(event.get("tid"), [])
         while stack and stack[-1]["ts"] + stack[-1]["dur"] <= event["ts"]:
             stack.pop()
+        inside = [id(one) for one in stack if id(one) in ours]
         if event["name"] == "record_param_comms":
-            for one in stack:
-                if id(one) in ours:
-                    comms[id(one)] = event.get("args", {})
+            comms |= {one: event.get("args", {}) for one in inside}
+        elif event.get("cat") != ON_GPU and _is_launch(event):
+            launches |= {one: event for one in inside}
         elif id(event) in ours or event.get("cat") == "python_function":
             if id(event) in ours:
                 found = (FRAME.match(one["name"]) for one in reversed(stack))
                 frames[id(event)] = [(one[1], int(one[2])) for one in found if one]
             stack.append(event)
-    return frames, comms
+    return {one: Around(frames.get(one, []), comms.get(one, {}), launches.get(one, {})) for one in ours}
 
 
 def _steps(events: Sequence[Event], calls: Sequence[SeenCall]) -> Iterator[SeenStep]:
@@ -160,6 +178,10 @@ def _steps(events: Sequence[Event], calls: Sequence[SeenCall]) -> Iterator[SeenS
         yield SeenStep(
             begin=begin, step_us=end - begin, calls=[one for one in calls if begin <= one.issued < end]
         )
+
+
+def _is_launch(event: Event) -> bool:
+    return event["name"].startswith(LAUNCHES) and ID in event.get("args", {})
 
 
 def _begin(event: Event) -> float:
@@ -185,4 +207,4 @@ def _shapes(args: Event, position: int | None) -> list[list[int]]:
 
 def _concrete(args: Event, position: int | None) -> Any:
     values = args.get("Concrete Inputs", ())
-    return json.loads(values[position]) if position is not None and position < len(values) else None
+    return json.loads(values[position] or "null") if position is not None and position < len(values) else None

@@ -1,6 +1,5 @@
 """Traces and dumps that torch writes, of two ranks, as captured calls."""
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -111,18 +110,23 @@ def test_groups_and_dtype_are_those_that_nccl_tells_inside_the_call() -> None:
             "args": comm,
         },
     ]
-    events.append({**events[0], "cat": "user_annotation", "name": "nccl:all_reduce", "ts": 12.0, "dur": 2.0})
+    launch = {**events[0], "name": "nccl:all_reduce", "args": {"External id": 5}}
+    events.append({**launch, "cat": "user_annotation", "ts": 12.0, "dur": 2.0})
+    kernel = {**launch, "cat": "gpu_user_annotation", "tid": 20, "ts": 15.0, "dur": 30.0}
     groups = [{"pg_name": "0", "ranks": [0, 1, 2, 3]}, {"pg_name": "3", "ranks": [1, 3]}]
     about = {"backend": "nccl", "rank": 1, "world_size": 4, "pg_config": groups}
-    seen = read_trace(json.loads(json.dumps({"distributedInfo": about, "traceEvents": events})), "trace.json")
-    (call,) = seen.steps[0].calls
+    (call,), (launched,) = (
+        (seen := read_trace({"distributedInfo": about, "traceEvents": of}, "trace.json")).steps[0].calls
+        for of in ([*events, kernel], events)
+    )
     assert (call.kind, call.dtype, call.group, seen.groups[call.group]) == (
         "all_reduce",
         "bfloat16",
         "3",
         [1, 3],
     )
-    assert call.done is None  # the launch of a kernel ends before the kernel
+    assert (call.device, call.call_us, call.done) == ("cuda", None, 45.0)
+    assert launched.done is None  # the launch of a kernel ends before the kernel
 
 
 def test_a_trace_without_sizes_is_refused() -> None:

@@ -20,9 +20,9 @@ from benchmarks.columns import line
 from overlayccl_core.measuring.statistics import estimate, ratio_within
 from overlayccl_core.process_group import seam
 from overlayccl_core.process_group.group import Passage, plain
+from overlayccl_core.process_group.parts import MODULE, WAYS
 from overlayccl_core.process_group.recorder import StepRecorder
 from overlayccl_core.process_group.tuned import Tuned
-from overlayccl_core.process_group.ways import MODULE, WAYS
 
 ROUNDS = 60
 CALLS = 200

@@ -59,7 +59,7 @@ loader.use_project(Path())
 try:
     refuse_braces(Path(workflow.basedir))
     lay_profile(config, workflow.config_settings)
-    lay_captured(config, workflow.config_settings)
+    keep_captured = lay_captured(config, workflow.config_settings)
     PIPELINE = prepare(
         config,
         overrides=workflow.config_settings.config,
@@ -74,6 +74,7 @@ try:
             raise ValueError(PIPELINE.unrecorded)
         if PIPELINE.starts:
             one_run.begin(PIPELINE.settings.tree, logger.warning)
+            keep_captured()
 except (ValueError, OSError) as error:
     sys.exit(
         f"error: {error}"

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,10 @@ def lay_profile(config: dict[str, Any], given: Any) -> None:
     given.config_args = [*below, *given.config_args]  # private: the Snakemake version is pinned
 
 
-def lay_captured(config: dict[str, Any], given: Any) -> None:
+def lay_captured(config: dict[str, Any], given: Any) -> Callable[[], None]:
     """Replace `--config captured=FILE` by the preset that the file becomes, here and for jobs on a cluster.
+
+    Returns what writes it into the run's tree, before any job starts.
 
     Args:
         config: The configuration, merged by Snakemake.
@@ -104,12 +107,14 @@ def lay_captured(config: dict[str, Any], given: Any) -> None:
         ValueError: Names the file and the mend.
     """
     if CAPTURED not in given.config:
-        return
-    preset = captured.laid(str(config.pop(CAPTURED)), config)
-    config["preset"] = preset
+        return lambda: None
+    found = captured.preset_of(str(config.pop(CAPTURED)), config)
+    preset = config["preset"] = found.own.name
+    config["presets"] = {**config["presets"], preset: dict(found.own.fields)}
     given.config = {**{k: v for k, v in given.config.items() if k != CAPTURED}, "preset": preset}
     others = [word for word in given.config_args if not word.startswith((f"{CAPTURED}=", "preset="))]
     given.config_args = [*others, f"preset={preset}"]
+    return found.keep
 
 
 def _profiles() -> list[str]:

@@ -51,7 +51,7 @@ def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> F
         known = match[1] in _asked(folder / name.parent.parent)
         why = "no search that is here asked for it: what it says is taken as said"
     elif name == PurePosixPath(RESULTS, name.parent.name, presets.FILE):
-        fields = parsed(folder / name)
+        fields = parsed(folder / name) or {}
         mine = presets.is_of(name.parent.name, fields) or captured.is_of(folder / name.parent, fields)
         return judged(Check.FILES, str(name), "" if mine else "its tree is of other fields")
     elif name == PurePosixPath(RESULTS, name.parent.name, captured.KEPT):

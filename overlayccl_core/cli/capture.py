@@ -82,8 +82,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 if all ranks recorded a step."""
     files: list[Path] | None = arguments.files
-    if files and arguments.script:
-        raise ValueError("--from FILE ... runs nothing: leave the command out")
+    if files and (arguments.script or arguments.compare):
+        raise ValueError("--from FILE ... runs nothing: leave the command out, and --compare")
+    if arguments.compare and (arguments.json or arguments.whole or arguments.world_size):
+        raise ValueError("--compare takes --steps, --minutes and --output: leave the other options out")
     command = [] if files else command_of(arguments.script, EXAMPLE)
     output: Path = arguments.output or Path("calls.parquet" if arguments.compare is None else "steps.parquet")
     if not is_name(output.stem) or output.suffix != SUFFIX:

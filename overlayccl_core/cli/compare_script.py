@@ -3,7 +3,7 @@
 import math
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.cli.render import ms, say
-from overlayccl_core.cli.script import lay_ways, started
+from overlayccl_core.cli.script import started, ways_of
 from overlayccl_core.measuring.statistics import FEWEST_LAUNCHES, Ratio
 from overlayccl_core.observing.compared import (
     LEFT_OUT,
@@ -32,7 +32,7 @@ from overlayccl_core.tables.table import write
 FEWEST_PAIRS = 5
 NARROW_ENOUGH = 0.05
 OWN_TIMES = 10
-"""How many times as far apart as two plain launches a tuned one may be."""
+"""How many times as far apart as plain launches a tuned one may be: a few launches tell their spread badly."""
 LOSSES_ALIKE = 1e-4
 """Largest relative difference of losses where sums are added up in another order."""
 
@@ -55,11 +55,12 @@ def compare(command: Sequence[str], tree: Path, output: Path, *, steps: int, min
     found: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix=".overlayccl-", dir=Path()) as name:
         folder = Path(name).resolve()
-        laid = lay_ways(tree, folder)
-        if not laid.rows:
+        ways = ways_of(tree)
+        if not ways.rows:
             print("No call of the script has a faster way by itself: leave it as it is.")
-            print(*laid.others, sep="\n", end="\n" * bool(laid.others))
+            print(*ways.others, sep="\n", end="\n" * bool(ways.others))
             return 0
+        ways.lay(folder)
         until = time.monotonic() + 60 * minutes
         for pair in count():
             ranks = {
@@ -69,24 +70,26 @@ def compare(command: Sequence[str], tree: Path, output: Path, *, steps: int, min
             found += (row for mode, of in ranks.items() for row in rows(pair, mode, of))
             table = write(SCRIPT_STEPS, found, output)
             ratio, tuned = gain(table), ranks[TUNED]
-            _check(tree, laid.ranks, tuned)
+            _check(tree, ways.ranks, ranks)
             if pair + 1 >= FEWEST_LAUNCHES:
                 say(f"pair {pair + 1}: {ratio} times as fast")
             if pair + 1 >= FEWEST_PAIRS and (half_width(ratio) <= NARROW_ENOUGH or time.monotonic() > until):
                 break
     apart, allowed = _losses(table, tuned)
-    for line in (*_gain_lines(table, ratio, tuned, tree), *laid.others, *_loss_lines(apart, allowed)):
+    for line in (*_gain_lines(table, ratio, tuned, tree), *ways.others, *_loss_lines(apart, allowed)):
         print(line)
     return int(not _alike(apart, allowed))
 
 
-def _check(tree: Path, ranks: int, tuned: dict[int, Launched]) -> None:
-    """ValueError if this launch says nothing about the run's ways: none was used."""
-    if len(tuned) != ranks:
-        raise ValueError(
-            f"the script ran on {len(tuned)} ranks, and {tree} is of {ranks}: start as many, or capture it anew"
-        )
-    if not any(one.made for one in tuned.values()):
+def _check(tree: Path, size: int, ranks: Mapping[str, Mapping[int, Launched]]) -> None:
+    """ValueError if these launches say nothing about the run's ways: of other ranks, or none was used."""
+    for mode, of in ranks.items():
+        if len(of) != size:
+            raise ValueError(
+                f"{len(of)} ranks of the {mode} script came to the end, and {tree} is of {size}: start as many, or "
+                "capture it anew"
+            )
+    if not any(one.made for one in ranks[TUNED].values()):
         raise ValueError(
             f"no call of the script was made in a way of {tree}: that is of other calls. Capture this script"
         )
@@ -97,7 +100,7 @@ def _launch(command: Sequence[str], folder: Path, name: str, mode: str, steps: i
     timed.mkdir()
     ways = {"OVERLAYCCL_WAYS": str(folder)} if mode == TUNED else {}
     code = started(command, folder, {"OVERLAYCCL_STEPS": f"{steps} {timed}", **ways})
-    return launched(timed, code)
+    return launched(timed, mode, code)
 
 
 def _gain_lines(table: pl.DataFrame, ratio: Ratio, tuned: dict[int, Launched], tree: Path) -> Iterator[str]:
@@ -134,12 +137,13 @@ def _losses(
 
 
 def _largest(apart: Iterable[float | None]) -> float | None:
-    return max((one for one in apart if one is not None), default=None)
+    known = [one for one in apart if one is not None]
+    return float(np.max(known)) if known else None  # of NaN and numbers it is NaN
 
 
 def _alike(apart: tuple[float | None, float | None], allowed: float) -> bool:
     mine, own = apart
-    return mine is None or mine <= max(allowed, OWN_TIMES * (own or 0.0))
+    return mine is None or (math.isfinite(mine) and mine <= max(allowed, OWN_TIMES * (own or 0.0)))
 
 
 def _loss_lines(apart: tuple[float | None, float | None], allowed: float) -> Iterator[str]:

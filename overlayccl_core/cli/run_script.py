@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from overlayccl_core.cli.render import say
-from overlayccl_core.cli.script import command_of, lay_group, lay_ways, started
+from overlayccl_core.cli.script import command_of, lay_group, started, ways_of
 
 EXAMPLE = "overlayccl run --ways results/local-calls -- torchrun --nproc-per-node 4 train.py"
 
@@ -30,14 +30,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Return the exit code of the script."""
     if arguments.export is not None:
+        if arguments.script:
+            raise ValueError("--export starts nothing: leave the command out")
         return _export(arguments.export, arguments.ways)
     command = command_of(arguments.script, EXAMPLE)
     with tempfile.TemporaryDirectory(prefix=".overlayccl-", dir=Path()) as name:
         folder = Path(name).resolve()
-        variables = {} if arguments.ways is None else {"OVERLAYCCL_WAYS": str(folder)}
+        variables = {}
         if arguments.ways is not None:
-            laid = lay_ways(arguments.ways, folder)
-            for line in () if laid.rows else ("no other way, so the script runs as it is", *laid.others):
+            ways = ways_of(arguments.ways)
+            if ways.rows:
+                ways.lay(folder)
+                variables["OVERLAYCCL_WAYS"] = str(folder)
+            for line in () if ways.rows else ("no other way, so the script runs as it is", *ways.others):
                 say(f"{arguments.ways}: {line}")
         return started(command, folder, variables)
 
@@ -47,11 +52,12 @@ def _export(folder: Path, ways: Path | None) -> int:
         raise ValueError("--export needs --ways RUN: which ways")
     if folder.exists():
         raise ValueError(f"{folder}: there is something already: name a folder that is not there yet")
+    found = ways_of(ways)
     folder.mkdir(parents=True)
     lay_group(folder)
-    laid = lay_ways(ways, folder)
+    found.lay(folder)
     say(
-        f"{folder}: {len(laid.rows)} ways. On every node, where it is at the same path:\n"
+        f"{folder}: {len(found.rows)} ways. On every node, where it is at the same path:\n"
         f"  PYTHONPATH={folder} OVERLAYCCL_WAYS={folder} torchrun ... train.py"
     )
     return 0

@@ -4,31 +4,36 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import polars as pl
 
 import overlayccl_core
-from overlayccl_core.configuration.captured import KEPT, PROBLEM, is_of
+from overlayccl_core.configuration.captured import KEPT, is_of
 from overlayccl_core.configuration.fields import parsed
 from overlayccl_core.configuration.presets import FILE
 from overlayccl_core.measuring.arms import ArmName
+from overlayccl_core.measuring.statistics import FASTER
+from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.observing.regions import KINDS as CALLS
 from overlayccl_core.observing.regions import Region, bundles, cut
-from overlayccl_core.problems.captured import KINDS
+from overlayccl_core.problems.captured import calls_of
+from overlayccl_core.process_group.parts import MODULE, VARIABLES, WAYS, Key
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.deployed import DEPLOYED
+from overlayccl_core.tables.published import not_as_confirmed
+from overlayccl_core.tables.remake import remake
 from overlayccl_core.tables.sidecar import read_unchanged
 from overlayccl_core.tables.table import read
 
 GROUP = "overlayccl_group"
 ENTRY = f"[torch.backends]\noverlayccl = {GROUP}.autoload:autoload\n"
+DEPLOYED_FILE = "deployed.parquet"
 OF_KIND = {name: call for call, name in CALLS.items()}
-MODULE, WAYS = f"{PROBLEM}.py", "ways.json"  # as in process_group/tuned.py
 
 
 def command_of(words: Sequence[str], example: str) -> list[str]:
@@ -53,7 +58,8 @@ def started(
     path = os.pathsep.join(filter(None, (str(folder.resolve()), os.environ.get("PYTHONPATH"))))
     named = {"PYTHONPATH": path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
     try:
-        environment = {**os.environ, **named, **variables}
+        ours = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        environment = {**ours, **named, **variables}
         return subprocess.run(command, env=environment, stdout=output, check=False).returncode
     except OSError as error:
         raise ValueError(f"{command[0]} does not start: {error.strerror}") from None
@@ -71,22 +77,29 @@ def lay_group(folder: Path) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaidWays:
+class Ways:
     """What a run deployed for the calls of a script.
 
     Attributes:
+        module: The deployed module.
         rows: Which calls each Case makes, as in ways.json.
         ranks: How many ranks the captured script had.
         others: What else was chosen, and why no call of the script is made so: a line each.
     """
 
+    module: Path
     rows: list[dict[str, Any]]
     ranks: int
     others: list[str]
 
+    def lay(self, folder: Path) -> None:
+        """Lay both files into a folder of proven ways."""
+        shutil.copyfile(self.module, folder / MODULE)
+        (folder / WAYS).write_text(json.dumps(self.rows, indent=1))
 
-def lay_ways(tree: Path, folder: Path) -> LaidWays:
-    """Lay the module that a run deployed, and which call each of its Cases makes.
+
+def ways_of(tree: Path) -> Ways:
+    """Return what a run deployed.
 
     A Case whose plain calls stand, or whose other way is not faster beyond noise, has no row.
 
@@ -94,14 +107,19 @@ def lay_ways(tree: Path, folder: Path) -> LaidWays:
         tree: Results of `snakemake ... --config captured=FILE`.
 
     Raises:
-        ValueError: It has no deployed module of captured calls, or is of another step than the one captured there.
+        ValueError: It has no deployed module of captured calls, or not the one that was timed, or is of another
+            step than the one captured there.
     """
-    tables = [(DEPLOYED, tree / "deployed.parquet"), (CASES, tree / "problems" / PROBLEM / "cases.parquet")]
+    tables = [(DEPLOYED, tree / DEPLOYED_FILE), (CASES, tree / "problems" / CAPTURED / "cases.parquet")]
     module, captured, preset = tree / "deploy" / MODULE, tree / KEPT, tree / FILE
     if not all(path.is_file() for path in (module, captured, preset, *(path for _, path in tables))):
         raise ValueError(
             f"{tree}: no deployed module of captured calls: give the results of `snakemake --profile local all "
             "--config captured=calls.parquet`"
+        )
+    if any(not_as_confirmed([module.with_suffix(".json")])):
+        raise ValueError(
+            f"{module}: not the module that was timed. Make it again: {remake(tree / DEPLOYED_FILE)}"
         )
     deployed, cases = (read_unchanged(*table) for table in tables)
     calls = read(CAPTURED_CALLS, captured)
@@ -109,31 +127,48 @@ def lay_ways(tree: Path, folder: Path) -> LaidWays:
         raise ValueError(
             f"{tree}: its preset is of other calls than those in {KEPT}: run it again in a new folder"
         )
-    found = {row["case"]: row for row in deployed.filter(problem=PROBLEM).iter_rows(named=True)}
-    together = [_keys(region) for region in bundles(calls)]
+    found = {row["case"]: row for row in deployed.filter(problem=CAPTURED).iter_rows(named=True)}
+    together = [_of_region(region) for region in bundles(calls)]
     rows, others, uncertain = [], [], 0
     for case in cases.iter_rows(named=True):
-        chosen, keys = found.get(case["case"]), _keys_of(case)
+        chosen, made = found.get(case["case"]), _of_case(case)
         if chosen is None or (chosen["instead"] or chosen["arm"]) == ArmName.DEVELOPER:
             continue
-        if not chosen["instead"] and (chosen["speedup_low"] or 0.0) <= 1.0:
+        if _least_gain(chosen) <= FASTER:
             uncertain += 1
-        elif len(keys) == 1:
-            rows.append({"key": keys[0], "case": case["case"]})
-        elif keys in together and not any(json.loads(case["parameters"])["after"]):
-            rows.append({"bundle": keys, "case": case["case"]})
+        elif len(made) == 1:
+            rows.append({"key": made[0].key, "case": case["case"]})
+        elif made in together:
+            rows.append({"bundle": [one.key for one in made], "case": case["case"]})
         else:
-            others.append(_by_hand(case["case"], keys, calls))
+            others.append(_by_hand(case["case"], made, calls))
     if uncertain:
         others.append(f"{uncertain} of {cases.height} Cases have another way that is not faster beyond noise")
-    shutil.copyfile(module, folder / MODULE)
-    (folder / WAYS).write_text(json.dumps(rows, indent=1))
-    return LaidWays(rows=rows, ranks=int(calls["world_size"][0]), others=others)
+    return Ways(module=module, rows=rows, ranks=int(calls["world_size"][0]), others=others)
 
 
-def _by_hand(case: str, keys: list[list[Any]], calls: pl.DataFrame) -> str:
+def _least_gain(row: Mapping[str, Any]) -> float:
+    """Return the low end of how many times as fast as the script's own calls a deployed Program is.
+
+    Of an arm in place of the chosen one: the chosen one's gain over the script's calls, by that over this arm.
+    """
+    over = 1.0 if row["arm"] == ArmName.DEVELOPER else row["speedup_low"] or 0.0
+    if not row["instead"]:
+        return float(over)
+    known = row["instead"] == row["best_other"] and row["gain_high"]
+    return float(over / row["gain_high"]) if known else 0.0
+
+
+class Made(NamedTuple):
+    """A call of a Case. after: earlier calls of the Case that it is made from."""
+
+    key: Key
+    after: tuple[int, ...]
+
+
+def _by_hand(case: str, made: list[Made], calls: pl.DataFrame) -> str:
     """Say what only an edit of the script brings: the calls of this Case are made one after the other."""
-    run = next(region.runs[0] for region in cut(calls)[0] if _keys(region) == keys)
+    run = next(region.runs[0] for region in cut(calls)[0] if _of_region(region) == made)
     followed = calls.filter(pl.col("depends_on").is_not_null(), pl.col("call").is_in(run))
     lines = ", ".join(Path(line).name for line in followed["line"].unique(maintain_order=True))
     return (
@@ -142,19 +177,17 @@ def _by_hand(case: str, keys: list[list[Any]], calls: pl.DataFrame) -> str:
     )
 
 
-def _keys_of(case: dict[str, Any]) -> list[list[Any]]:
-    parameters = json.loads(case["parameters"])
-    kinds = [KINDS[kind] for kind in parameters["kinds"]]
-    return [_key(kind, size, case) for kind, size in zip(kinds, parameters["sizes"], strict=True)]
-
-
-def _key(kind: str, elements: int, case: dict[str, Any]) -> list[Any]:
-    """The fields of `process_group/tuned.py::Key`."""
-    name, reduction = OF_KIND[kind]
+def _of_case(case: Mapping[str, Any]) -> list[Made]:
     stride = case["groups"] if case["strided"] else 1
-    return [name, reduction, case["dtype"], elements, case["ranks"], stride]
+    return [_made(one, case, stride) for one in calls_of(json.loads(case["parameters"]))]
 
 
-def _keys(region: Region) -> list[list[Any]]:
-    at = {"groups": len(region.groups), "strided": False, **region.placed}
-    return [_key(call["kind"], call["elements"], at) for call in region.described]
+def _of_region(region: Region) -> list[Made]:
+    stride = len(region.groups) if region.placed.get("strided") else 1
+    return [_made(one, region.placed, stride) for one in region.described]
+
+
+def _made(call: Mapping[str, Any], placed: Mapping[str, Any], stride: int) -> Made:
+    kind, reduction = OF_KIND[call["kind"]]
+    key = Key(kind, reduction, placed["dtype"], call["elements"], placed["ranks"], stride)
+    return Made(key, tuple(call.get("after", ())))

@@ -18,8 +18,8 @@ from overlayccl_core.cli.render import (
     shared_cores,
     times,
 )
-from overlayccl_core.configuration.captured import PROBLEM as CAPTURED
 from overlayccl_core.measuring.arms import is_framework, use_text
+from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.report.blocks import columns_ratio, count
 from overlayccl_core.report.conditions import disturbed, emulated, fingerprints_of

@@ -4,13 +4,15 @@ Its fields are those of the preset `tune`, and the step's calls as Cases of the 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from overlayccl_core.configuration.deployment import load as load_deployment
-from overlayccl_core.configuration.presets import DEFAULT, OwnPreset, is_name, kept
+from overlayccl_core.configuration.presets import DEFAULT, OwnPreset, is_name
+from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.observing.regions import bundles, cut
 from overlayccl_core.tables.atomic import write_bytes, write_text
 from overlayccl_core.tables.captured import CAPTURED_CALLS
@@ -20,13 +22,30 @@ FOLDER = Path("config/captured")
 SUFFIX = ".parquet"
 KEPT = f"{CAPTURED_CALLS.name}{SUFFIX}"
 """The step's table in the tree of its run."""
-PROBLEM = "captured"
 MEASURED_AS = "tune"
 """The preset that says how much is measured."""
 
 
-def laid(given: str, config: Mapping[str, Any], root: Path = Path()) -> str:
-    """Keep the preset of a captured step, and the step's table, in the tree of its run; return the preset's name.
+@dataclass(frozen=True, kw_only=True)
+class CapturedPreset:
+    """The preset of a captured step.
+
+    Attributes:
+        own: The preset.
+        file: The step's table.
+    """
+
+    own: OwnPreset
+    file: Path
+
+    def keep(self, root: Path = Path()) -> None:
+        """Write both into the tree of the run, where its jobs find them."""
+        write_text(root / self.own.path, self.own.text)
+        write_bytes(root / self.own.path.parent / KEPT, self.file.read_bytes())
+
+
+def preset_of(given: str, config: Mapping[str, Any], root: Path = Path()) -> CapturedPreset:
+    """Return the preset of a captured step.
 
     Args:
         given: The path of a table of `overlayccl capture`, or the name of one in config/captured.
@@ -34,7 +53,7 @@ def laid(given: str, config: Mapping[str, Any], root: Path = Path()) -> str:
 
     Raises:
         ValueError: There is no such table, a preset has its name, it is of another number of ranks than the
-            deployment, or no call of the step has another way.
+            deployment, no call of the step has another way, or another step has its tree.
     """
     file = Path(given) if given.endswith(SUFFIX) else root / FOLDER / f"{given}{SUFFIX}"
     where = f"--config captured={given}"
@@ -49,6 +68,11 @@ def laid(given: str, config: Mapping[str, Any], root: Path = Path()) -> str:
             f"{where}: a captured step is a preset of its own: leave `preset` out, and name the file in small "
             f"letters, unlike {', '.join(presets)}"
         )
+    if MEASURED_AS not in presets:
+        raise ValueError(
+            f"{where}: config/config.yaml has no preset `{MEASURED_AS}`, by which it is measured: copy a new "
+            "project's (overlayccl init)"
+        )
     captured = read(CAPTURED_CALLS, file)
     deployment = load_deployment(root / "config" / "deployments" / f"{config['deployment']}.yaml")
     if (ranks := int(captured["world_size"][0])) != deployment.ranks:
@@ -56,17 +80,15 @@ def laid(given: str, config: Mapping[str, Any], root: Path = Path()) -> str:
             f"{where}: it was captured on {ranks} ranks, and deployment {deployment.name} has {deployment.ranks}: "
             f"name one of {ranks} (--config deployment=NAME), or capture on {deployment.ranks}"
         )
-    asked = fields_of(captured)
-    own = OwnPreset(deployment=deployment.name, name=name, fields={**presets[MEASURED_AS], **asked})
+    fields = {**presets[MEASURED_AS], **fields_of(captured)}
+    own = OwnPreset(deployment=deployment.name, name=name, fields=fields)
     tree = root / own.path.parent
-    if not asked.items() <= kept(root, deployment.name, name).get(name, asked).items():
+    if (tree / KEPT).exists() and not is_of(tree, fields):
         raise ValueError(
             f"{where}: {tree} has the results of another step of that name: give this one a name of its own "
             f"(overlayccl capture --output NAME{SUFFIX}), or remove that folder"
         )
-    write_text(root / own.path, own.text)
-    write_bytes(tree / KEPT, file.read_bytes())
-    return name
+    return CapturedPreset(own=own, file=file)
 
 
 def is_of(tree: Path, fields: Mapping[str, Any]) -> bool:
@@ -77,7 +99,7 @@ def is_of(tree: Path, fields: Mapping[str, Any]) -> bool:
 
 def fields_of(captured: pl.DataFrame) -> dict[str, Any]:
     """Return the fields of a preset that say which calls it is of."""
-    return {"problems": [PROBLEM], "models": [], "cases": {PROBLEM: entries(captured)}}
+    return {"problems": [CAPTURED], "models": [], "cases": {CAPTURED: entries(captured)}}
 
 
 def entries(captured: pl.DataFrame) -> list[dict[str, Any]]:

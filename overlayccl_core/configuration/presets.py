@@ -73,7 +73,7 @@ def kept(root: Path, deployment: object, preset: object) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return {str(preset): parsed(path)}
+        return {str(preset): parsed(path) or {}}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

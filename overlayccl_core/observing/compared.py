@@ -34,11 +34,11 @@ class Launched:
     numerics: dict[str, str]
 
 
-def launched(folder: Path, code: int) -> dict[int, Launched]:
+def launched(folder: Path, mode: str, code: int) -> dict[int, Launched]:
     """Return rank -> what it wrote.
 
     Raises:
-        ValueError: No rank did; with the exit code of the command.
+        ValueError: No rank did; with the mode and the exit code of the command.
     """
     empty: dict[str, Any] = {"made": {}, "numerics": {}}
     found = {
@@ -48,10 +48,8 @@ def launched(folder: Path, code: int) -> dict[int, Launched]:
         for file in sorted(folder.glob("rank-*.json"))
     }
     if not found:
-        raise ValueError(
-            f"the script ended with {code} before so many training steps (its last lines are above): fewer by "
-            "--steps N"
-        )
+        mend = "fewer by --steps N" if code == 0 else "its last lines are above"
+        raise ValueError(f"the {mode} script ended with {code} before so many training steps: {mend}")
     return found
 
 
@@ -62,7 +60,8 @@ def rows(pair: int, mode: str, ranks: Mapping[int, Launched]) -> Iterator[dict[s
         for step, (length, losses) in enumerate(zip(lengths, one.losses, strict=True)):
             yield {
                 **{"pair": pair, "mode": mode, "rank": rank, "step": step},
-                **{"step_us": length, "losses": losses},
+                "step_us": length,
+                "losses": [loss for loss in losses if not np.isnan(loss)],
             }
 
 

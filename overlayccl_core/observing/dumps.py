@@ -16,7 +16,10 @@ DEFAULT = "default_pg"
 SCATTERS = "reduce_scatter"  # gloo makes it of an all_reduce, and says so; the frames tell what was called
 STEPS = 5
 ENOUGH = 0.75
-"""A step is the shortest sequence that comes again over at least this part of what any sequence does."""
+"""A step is the shortest sequence that comes again over at least this part of what any sequence does.
+
+Several steps together come again, too; one step alone may come less far back, over an odd step (an evaluation).
+"""
 
 
 class _Plain(pickle.Unpickler):

@@ -158,8 +158,8 @@ def overview(captured: pl.DataFrame) -> Overview:
 
 
 def _gaps(source: CaptureSource, step: CapturedStep) -> tuple[str, ...]:
-    on_device = source == CaptureSource.SCRIPT and step.blocked_us is None
-    return (*GAPS[source], ON_DEVICE) if on_device else GAPS[source]
+    untimed = source == CaptureSource.SCRIPT and step.on_device
+    return (*GAPS[source], ON_DEVICE) if untimed else GAPS[source]
 
 
 def _problems(captured: pl.DataFrame, rank: int) -> dict[int, str | None]:

@@ -6,6 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from overlayccl_core.process_group.parts import SKIPPED, TIMED
 from overlayccl_core.tables.captured import CaptureSource
 from overlayccl_core.tables.plain import rebuilt
 
@@ -72,7 +73,6 @@ class CapturedRank:
 
     rank: int
     ranks: int
-    torch: str
     library: str
     groups: dict[str, list[int]]
     made: list[list[int]]
@@ -93,8 +93,8 @@ def recorded(folder: Path) -> list[CapturedRank]:
     )
     if not found:
         raise ValueError(
-            "no rank recorded a step: the script never called init_process_group, or ended before its ninth "
-            "training step (a step ends with optimizer.step())"
+            "no rank recorded a step: the script never called init_process_group, or ended before "
+            f"{SKIPPED + TIMED + 1} training steps (a step ends with optimizer.step())"
         )
     ranks = found[0].ranks
     if found[0].library == CaptureSource.FAKE:
@@ -102,7 +102,7 @@ def recorded(folder: Path) -> list[CapturedRank]:
     if missing := sorted(set(range(ranks)) - {one.rank for one in found}):
         raise ValueError(
             f"ranks {missing} of {ranks} recorded nothing: they ended early (their last lines are above), or wrote "
-            "to another disk; --folder must be on one that all nodes share"
+            "to another disk; --output must be on one that all nodes share"
         )
     return found
 

@@ -104,6 +104,7 @@ def _in_flight(calls: Sequence[Mapping[str, Any]], run: Sequence[int]) -> Iterat
 def _is_in_flight(before: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
     """Whether an earlier call is in flight when a call is issued, both by the script itself, and independent."""
     mine = not before["part"] and not call["part"] and before["call"] not in call["depends_on"]
+    mine = mine and call["device"] == "cpu"  # on a device the group makes no bundles
     return mine and before["used_us"] is not None and before["used_us"] > call["issued_us"]
 
 

@@ -28,9 +28,15 @@ class CapturedStep:
     alike: bool
 
     @property
+    def on_device(self) -> bool:
+        """Whether calls of the step are made on a device."""
+        return not self.calls["device"].drop_nulls().is_in(["cpu", ""]).all()
+
+    @property
     def blocked_us(self) -> float | None:
-        """Time of the step in calls and in their waits; None if the source does not tell."""
-        return None if self.calls["cost_us"].null_count() else float(self.calls["cost_us"].sum())
+        """Time of the step in calls and in their waits, as far as it is known; None if the source does not tell."""
+        known = self.calls["cost_us"].drop_nulls()
+        return float(known.sum()) if len(known) and not self.on_device else None
 
 
 def steps(captured: pl.DataFrame) -> list[CapturedStep]:

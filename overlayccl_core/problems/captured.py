@@ -5,7 +5,7 @@ gives the input once the calls that it was made from are done. Calls of the back
 same step: a captured Problem has no backward of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -156,7 +156,7 @@ def bus_factor(case: Case) -> float:
 
 def proxy(large: Case) -> dict[str, Any]:
     """The first calls."""
-    return {"calls": _calls(large)[:PROXY_CALLS]}
+    return {"calls": calls_of(large)[:PROXY_CALLS]}
 
 
 def examples(ranks: int) -> dict[str, dict[str, Any]]:
@@ -190,6 +190,7 @@ def _after(counted: Sequence[int]) -> Iterator[tuple[int, ...]]:
         at = end
 
 
-def _calls(case: Case) -> list[dict[str, Any]]:
+def calls_of(case: Case | Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls of an entry, out of a Case or its parameters."""
     of_each = zip(case["kinds"], case["sizes"], _after(case["after"]), strict=True)
     return [{"kind": KINDS[kind], "elements": n, "after": list(before)} for kind, n, before in of_each]

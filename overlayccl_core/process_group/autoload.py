@@ -11,6 +11,10 @@ OVERLAYCCL_RECORD or OVERLAYCCL_WAYS, every process group of the process is ours
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .group import Passage
 
 
 def autoload() -> None:
@@ -19,14 +23,15 @@ def autoload() -> None:
 
     if not dist.is_available():
         return
-    from . import fake
-    from .group import Passage, plain
     from .seam import NAME, install
 
     if hasattr(dist.Backend, NAME.upper()):
         return  # installed, and laid beside the script, too: the first one counts
 
-    alone = bool(os.environ.get("OVERLAYCCL_FAKE"))
+    if alone := bool(os.environ.get("OVERLAYCCL_FAKE")):
+        from . import fake
+
+        fake.prepare()
     folder, ways = os.environ.get("OVERLAYCCL_RECORD", ""), os.environ.get("OVERLAYCCL_WAYS", "")
     count, _, timed = os.environ.get("OVERLAYCCL_STEPS", "").partition(" ")
     said: dict[str, object] = {}
@@ -35,7 +40,9 @@ def autoload() -> None:
 
         Stopwatch(Path(timed), int(count), said)
 
-    def passage() -> Passage:
+    def passage() -> "Passage":
+        from .group import plain
+
         if folder:
             from .recorder import StepRecorder
 
@@ -49,6 +56,4 @@ def autoload() -> None:
             return tuned
         return plain
 
-    if alone:
-        fake.prepare()
     install(passage, every=bool(folder or ways), library=fake.LIBRARY if alone else "")

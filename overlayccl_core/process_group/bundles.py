@@ -27,8 +27,9 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from .group import Group
+from .parts import Key
 from .queue import NESTED, Done, Queue, settle
-from .ways import Bundle, Key
+from .ways import Bundle
 
 MADE = Group.allreduce.__code__
 """What runs while a method of a group is called: the same code for each."""

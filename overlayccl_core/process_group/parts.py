@@ -1,4 +1,27 @@
-"""The parts of torch that make calls for a script, by the files that they are in. Needs no torch."""
+"""Names on both sides: of the commands, and of the ranks that they start. Needs no torch."""
+
+from typing import NamedTuple
+
+MODULE = "captured.py"
+WAYS = "ways.json"
+"""The files of a folder of proven ways: a deployed module, and which of its Cases makes which calls."""
+VARIABLES = tuple(f"OVERLAYCCL_{name}" for name in ("RECORD", "WHOLE", "FAKE", "WAYS", "STEPS"))
+"""What `autoload.py` reads."""
+
+SKIPPED, TIMED = 3, 5
+"""Training steps that go by before the record, and those that are timed; one more is followed."""
+
+
+class Key(NamedTuple):
+    """What decides the way of a call: the same on all ranks of its group."""
+
+    kind: str
+    reduction: str
+    dtype: str
+    elements: int
+    ranks: int
+    stride: int = 1  # between the ranks of the group; 0: they are no such row
+
 
 PARTS = (
     ("distributed/fsdp/", "FSDP"),
@@ -7,7 +30,7 @@ PARTS = (
     ("distributed/pipelining/", "pipeline"),
     ("distributed/optim/", "ZeRO"),
 )
-"""Files of torch -> the name that people know them by."""
+"""Files of torch that make calls for a script -> the name that people know them by."""
 BACKWARD = "backward"
 WRAPPERS = "typing_extensions.py"
 """The file that torch's deprecated functions are wrapped by: no line of a script."""

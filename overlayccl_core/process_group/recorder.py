@@ -12,7 +12,6 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
@@ -21,6 +20,7 @@ from .calls import METHODS, argument, tensors
 from .flow import Flow
 from .group import Group, Passage, plain
 from .origin import ddp_buckets, origin
+from .parts import SKIPPED, TIMED
 from .steps import at_each_step
 from .ways import ends
 from .work import EndOfBackward, WatchedWork
@@ -46,7 +46,7 @@ class StepRecorder:
     """
 
     def __init__(
-        self, folder: Path, *, whole: bool, below: Passage = plain, skip: int = 3, steps: int = 5
+        self, folder: Path, *, whole: bool, below: Passage = plain, skip: int = SKIPPED, steps: int = TIMED
     ) -> None:
         self.folder, self.whole, self.below = folder, whole, below
         self.first, self.flow_at = skip, skip + steps
@@ -106,7 +106,7 @@ class StepRecorder:
             record["reduction"] = getattr(reduction, "op", reduction).name.lower()
         if root is not None:
             record["root"] = root
-        if method.kind in ("send", "recv") and len(args) > 1:
+        if name in ("send", "recv"):
             record["peer"] = args[1]
         if method.kind == "all_to_all" and method.options == 4:
             record["output_splits"], record["input_splits"] = list(args[2]), list(args[3])
@@ -175,7 +175,6 @@ def job() -> dict[str, Any]:
     return {
         "rank": dist.get_rank() if there else int(os.environ.get("RANK", "0")),
         "ranks": dist.get_world_size() if there else int(os.environ.get("WORLD_SIZE", "1")),
-        "torch": torch.__version__,
         "library": dist.get_backend() if there else "",
     }
 

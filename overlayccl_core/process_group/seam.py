@@ -3,25 +3,29 @@
 `init_process_group`, `init_device_mesh` and `new_group` all end in one function of torch. While it runs, torch's
 module finds our class under the name `ProcessGroup`. So torch itself builds, fills and registers our groups, under
 the library's own name. `batch_isend_irecv` gets our class in the same way.
+
+Each `import torch` loads this file where the package is installed. What it needs beyond torch waits for a group of
+ours.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed import Backend
 from torch.distributed import distributed_c10d as c10d
 
-from .group import Group, Passage, nothing
+if TYPE_CHECKING:
+    from .group import Group, Passage
 
 TORCHS = c10d.ProcessGroup
 NAME = "overlayccl"
 """What a script may give `init_process_group` in place of a library's name: torch's default library, through us."""
 
 
-def install(passage: Callable[[], Passage], every: bool, library: str = "") -> None:
+def install(passage: Callable[[], "Passage"], every: bool, library: str = "") -> None:
     """Put groups of ours in place of the process groups that torch builds from now on.
 
     Args:
@@ -35,18 +39,24 @@ def install(passage: Callable[[], Passage], every: bool, library: str = "") -> N
     def helper(size: int, rank: int, ranks: list[int], backend: Any, *args: Any, **kwargs: Any) -> Any:
         named = str(backend) == NAME
         if (every or named) and not ours:
-            ours.append(type("Group", (Group,), {"passage": staticmethod(passage())}))
+            ours.append(_class(passage()))
         if not ours:
             return build(size, rank, ranks, backend, *args, **kwargs)
-        getattr(ours[0].passage, "groups_wait", nothing)()
-        Group.made.append(ranks or list(range(size)))
+        getattr(ours[0].passage, "groups_wait", lambda: None)()
+        ours[0].made.append(ranks or list(range(size)))
         wanted = library or (_library() if named else backend)
         with _in_place_of_torchs(ours[0]):
             return build(size, rank, ranks, wanted, *args, **kwargs)
 
     Backend.register_backend(NAME, _unreached, devices=[])
     c10d._new_process_group_helper = helper
-    dist.batch_isend_irecv = c10d.batch_isend_irecv = _batched(c10d.batch_isend_irecv)
+    dist.batch_isend_irecv = c10d.batch_isend_irecv = _batched(c10d.batch_isend_irecv, ours)
+
+
+def _class(passage: "Passage") -> type["Group"]:
+    from .group import Group
+
+    return type("Group", (Group,), {"passage": staticmethod(passage)})
 
 
 @contextmanager
@@ -59,7 +69,7 @@ def _in_place_of_torchs(ours: type) -> Iterator[None]:
         c10d.ProcessGroup = TORCHS
 
 
-def _batched(batch: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _batched(batch: Callable[[Any], Any], ours: Container[type]) -> Callable[[Any], Any]:
     """Return torch's `batch_isend_irecv` for our groups, too.
 
     It sends one by one unless a group is of the very class `ProcessGroup`, and NCCL then waits forever.
@@ -67,7 +77,7 @@ def _batched(batch: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def batch_isend_irecv(p2p_op_list: Any) -> Any:
         group = getattr(next(iter(p2p_op_list), None), "group", None) or dist.group.WORLD
-        with _in_place_of_torchs(type(group) if isinstance(group, Group) else TORCHS):
+        with _in_place_of_torchs(type(group) if type(group) in ours else TORCHS):
             return batch(p2p_op_list)
 
     return batch_isend_irecv

@@ -17,6 +17,8 @@ def at_each_step(end: Callable[[], None]) -> None:
     counts: list[Optimizer] = []
 
     def begins(optimizer: Optimizer, *_: Any) -> None:
+        if optimizer in running:  # its last step was left by an error
+            del running[running.index(optimizer) :]
         running.append(optimizer)
 
     def ends(optimizer: Optimizer, *_: Any) -> None:

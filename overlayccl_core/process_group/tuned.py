@@ -9,6 +9,7 @@ A way that needs groups of some of the ranks makes them at its first call, which
 
 import atexit
 import os
+import sys
 import warnings
 import weakref
 from pathlib import Path
@@ -20,8 +21,9 @@ import torch.distributed as dist
 from .bundles import Bundles, ProvenCall, Walk, fewest, is_eager
 from .calls import METHODS, argument, tensors
 from .group import Group, plain
+from .parts import Key
 from .queue import NESTED, Queue, QueuedWork, finished, keep_out_of_coalescing
-from .ways import Key, ProvenWays, ends, options
+from .ways import ProvenWays, ends, options
 
 SAID = "overlayccl: ways of rank "
 BESIDE = {"send", "recv", "recv_anysource"}
@@ -47,7 +49,13 @@ class Tuned:
         self.made: dict[str, int] = {}
         self.numerics = self._ways.numerics
         keep_out_of_coalescing()
-        atexit.register(self._bundles.make_all)
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        """Make what waits, as the process ends; say so if nothing was ever made in a way."""
+        self._bundles.make_all()
+        if not self.made and os.environ.get("RANK", "0") == "0":
+            print("overlayccl: no call was made in a proven way: they are of other calls", file=sys.stderr)
 
     def groups_wait(self) -> None:
         """Send what waits: a group is about to be made, for which ranks wait that may need it."""

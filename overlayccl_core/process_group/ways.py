@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from .calls import METHODS, argument
+from .parts import MODULE, WAYS, Key
 
-MODULE = "captured.py"
-WAYS = "ways.json"
 SINGLE = {
     *("allreduce", "_allgather_base", "all_gather_single", "_reduce_scatter_base", "reduce_scatter_single"),
     *("alltoall_base", "all_to_all_single"),
@@ -29,17 +28,6 @@ SINGLE = {
     *("reduce_scatter_tensor_coalesced", "reduce_scatter_single_coalesced", "allreduce_coalesced"),
 }
 """Methods whose sizes the library wants equal on all ranks of a group: without splits, those of all_to_all."""
-
-
-class Key(NamedTuple):
-    """What decides the way of a call: the same on all ranks of its group."""
-
-    kind: str
-    reduction: str
-    dtype: str
-    elements: int
-    ranks: int
-    stride: int = 1  # between the ranks of the group; 0: they are no such row
 
 
 Bundle = tuple[Key, ...]

@@ -31,6 +31,8 @@ def blocks(tree: Tree) -> Iterator[Block]:
         return
     step = overview(captured)
     yield Text(text=_lead(step))
+    if not step.alike:
+        yield Text(text="Not all recorded steps make the same calls: this is the last of them.")
     yield from (Text(text=gap) for gap in step.gaps)
     yield table_of("Calls of the step", step.sites[:SITES], COLUMNS, numeric=frozenset({2, 4, 5, 6, 7}))
     if step.blocked_us is not None:

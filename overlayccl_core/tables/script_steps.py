@@ -18,6 +18,6 @@ SCRIPT_STEPS = Table(
             nullable=True,
             doc="length of the step; null: the first, which began before it was timed",
         ),
-        numbers("losses", doc="what the step's backward passes began at, if that is one number"),
+        numbers("losses", doc="what the step's backward passes began at, if that is one number, and not NaN"),
     ),
 )

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 from overlayccl_core.cli import compare_script, main, script
 from overlayccl_core.configuration.captured import KEPT, fields_of
 from overlayccl_core.configuration.presets import FILE, OwnPreset
+from overlayccl_core.observing.compared import Launched
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -76,20 +78,20 @@ def test_a_call_has_a_way_where_the_plain_one_does_not_stand(tmp_path: Path) -> 
         ("chain", calls(7, 8, after=(0, 1, 0)), "finalist_1", None),
     )
     key = ["all_reduce", "sum", "float32"]
-    laid = script.lay_ways(run, tmp_path)
-    assert laid.rows == json.loads((tmp_path / "ways.json").read_text())
-    assert laid.rows == [
+    ways = script.ways_of(run)
+    ways.lay(tmp_path)
+    assert json.loads((tmp_path / "ways.json").read_text()) == [
         {"key": [*key, 16384, 2, 1], "case": CASE},
         {"bundle": [[*key, 4, 2, 1], [*key, 5, 2, 1]], "case": "together"},
     ]
-    one_by_one, chain, noise = laid.others
-    assert laid.ranks == 2 and 'connect("one by one")' in one_by_one and "1 of 7 Cases" in noise
+    one_by_one, chain, noise = ways.others
+    assert ways.ranks == 2 and 'connect("one by one")' in one_by_one and "1 of 7 Cases" in noise
     assert 'connect("chain")' in chain and chain.endswith("at train.py:1, train.py:31")
     (run / "preset.yaml").write_text("problems: [captured]")
     with pytest.raises(ValueError, match=r"its preset is of other calls than those in captured_calls"):
-        script.lay_ways(run, tmp_path)
+        script.ways_of(run)
     with pytest.raises(ValueError, match=r"no deployed module of captured calls: .*captured="):
-        script.lay_ways(tmp_path, tmp_path)
+        script.ways_of(tmp_path)
 
 
 def test_the_folder_for_a_cluster_has_all_that_ranks_need(
@@ -106,6 +108,112 @@ def test_a_script_runs_to_its_own_end(capfd: pytest.CaptureFixture[str]) -> None
     assert main.main(["run", "--", sys.executable, "-c", "import torch; raise SystemExit(7)"]) == 7
     assert main.main(["run", "--", "no-such-program"]) == 2
     assert "no-such-program does not start" in capfd.readouterr().err
+
+
+def test_a_module_that_was_not_timed_is_refused(tmp_path: Path) -> None:
+    run = tree(tmp_path, (CASE, calls(16384), "best_known_way", None))
+    (run / "deploy/captured.json").write_text(json.dumps({"module": "another"}))
+    with pytest.raises(ValueError, match=r"captured.py: not the module that was timed"):
+        script.ways_of(run)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_laid"),
+    [
+        ({"speedup_low": 1.03}, True),
+        ({"speedup_low": 1.01}, False),  # not faster beyond noise
+        ({"arm": "developer", "instead": "best_known_way", "gain_high": 0.5}, True),
+        ({"instead": "best_known_way", "speedup_low": 1.2, "gain_high": 0.9}, True),
+        ({"instead": "best_known_way", "speedup_low": 0.8, "gain_high": 0.9}, False),
+        ({"instead": "torch_ddp", "speedup_low": 1.2, "gain_high": 0.9}, False),  # never timed beside it
+    ],
+)
+def test_what_is_laid_is_faster_than_the_scripts_own_call(
+    tmp_path: Path, chosen: dict, is_laid: bool
+) -> None:
+    run = tree(tmp_path, (CASE, calls(16384), "finalist_1", None))
+    table = read(DEPLOYED, run / "deployed.parquet").to_dicts()
+    write(DEPLOYED, [{**table[0], "best_other": "best_known_way", **chosen}], run / "deployed.parquet")
+    assert bool(script.ways_of(run).rows) == is_laid
+
+
+def test_ways_of_other_calls_are_said_to_be_of_no_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OVERLAYCCL_STEPS", "3 /nowhere")  # of another command
+    run = tree(tmp_path, (CASE, calls(16384), "best_known_way", None))
+    alone = (
+        "d.init_process_group('gloo', store=d.HashStore(), rank=0, world_size=1); d.destroy_process_group()"
+    )
+    command = [sys.executable, "-c", f"import torch.distributed as d; {alone}"]
+    assert main.main(["run", "--ways", str(run), "--", *command]) == 0
+    assert "no call was made in a proven way" in capfd.readouterr().err
+
+
+def launches(
+    monkeypatch: pytest.MonkeyPatch, tuned: list[float], *, ranks: int = 2, made: bool = True
+) -> Callable[..., dict[int, Launched]]:
+    """Launches of a script without ranks: of each pair, the last loss in tuned mode; 0.5 in plain mode."""
+    left = iter(tuned)
+
+    def launch(command: object, folder: Path, name: str, mode: str, steps: int) -> dict[int, Launched]:
+        plain = mode == compare_script.PLAIN
+        losses = [[1.0]] * (steps - 1) + [[0.5 if plain else next(left)]]
+        took = 2e6 if plain else 1e6
+        one = Launched(
+            ends=[int(took * n) for n in range(steps)],
+            losses=losses,
+            made={CASE: steps} if made and not plain else {},
+            numerics={CASE: "reordered"},
+        )
+        return dict.fromkeys(range(2 if plain else ranks), one)
+
+    return launch
+
+
+@pytest.mark.parametrize(
+    ("losses", "code", "said"),
+    [
+        ([0.5, 0.5, 0.5], 0, "losses: equal to the last bit"),
+        ([0.5, 0.50001, 0.5], 0, "losses: differ by 2.0e-05"),
+        ([0.5, 0.5, 0.6], 1, "LOSSES DIFFER by 1.7e-01"),
+        ([0.5, float("nan"), 0.5], 1, "LOSSES DIFFER by inf"),
+    ],
+)
+def test_losses_of_all_pairs_count(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    losses: list[float],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compare_script, "FEWEST_PAIRS", 3)
+    monkeypatch.setattr(compare_script, "_launch", launches(monkeypatch, losses))
+    run = tree(tmp_path, (CASE, calls(16384), "best_known_way", None))
+    assert compare_script.compare([], run, Path("steps.parquet"), steps=6, minutes=0) == code
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        ({"ranks": 1}, r"1 ranks of the tuned script came to the end, and .* is of 2"),
+        ({"made": False}, r"no call of the script was made in a way"),
+    ],
+)
+def test_launches_that_say_nothing_of_the_ways_are_no_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: dict, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compare_script, "_launch", launches(monkeypatch, [0.5], **of))
+    run = tree(tmp_path, (CASE, calls(16384), "best_known_way", None))
+    with pytest.raises(ValueError, match=said):
+        compare_script.compare([], run, Path("steps.parquet"), steps=6, minutes=0)
+    with pytest.raises(ValueError, match="at least 5"):
+        compare_script.compare([], run, Path("steps.parquet"), steps=3, minutes=0)
 
 
 @pytest.mark.ranks

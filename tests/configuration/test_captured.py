@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from overlayccl_core.configuration.captured import entries, laid
+from overlayccl_core.configuration.captured import KEPT, entries, preset_of
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import FILE, read
@@ -46,7 +46,7 @@ def test_each_call_and_each_region_is_a_case_once() -> None:
 
 def test_it_is_a_preset_of_a_tree_of_its_own(root: Path) -> None:
     file = captured(root)
-    assert laid(file, config(root), root) == "calls"
+    preset_of(file, config(root), root).keep(root)
     settings = read(root / FILE, {"preset": "calls"})
     assert (settings.tree, settings.problems, settings.models) == ("local-calls", ("captured",), ())
     ids = [case.id for case in cases_of(settings, load(ROOT / "config/deployments/local.yaml"), "captured")]
@@ -55,7 +55,7 @@ def test_it_is_a_preset_of_a_tree_of_its_own(root: Path) -> None:
     assert kept.read_bytes() == Path(file).read_bytes()
     (root / "config/captured").mkdir()
     Path(file).rename(root / "config/captured/mine.parquet")
-    assert laid("mine", config(root), root) == "mine"
+    assert preset_of("mine", config(root), root).own.name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,23 @@ def test_what_does_not_fit_is_one_clear_error_and_leaves_nothing(
     (root / "text.parquet").write_text("no table")
     path = str(root / given) if given.endswith(".parquet") else given
     with pytest.raises(ValueError, match=said):
-        laid(path, config(root, **changes), root)
+        preset_of(path, config(root, **changes), root)
     assert not (root / "results").exists()
+
+
+def test_another_step_does_not_get_the_tree_of_a_finished_one(root: Path) -> None:
+    file = captured(root)
+    preset_of(file, config(root), root).keep(root)
+    kept = root / "results/local-calls" / KEPT
+    before = kept.read_bytes()
+    captured(root, summed(8), call("broadcast", root=0), summed(8), summed(16, groups=((0, 2), (1, 3))))
+    preset_of(file, config(root), root).keep(root)  # the same calls, in other dependencies across groups
+    assert kept.read_bytes() != before
+    captured(root, summed(9))
+    (kept.parent / "preset.yaml").unlink()  # it counts what was captured there
+    with pytest.raises(ValueError, match=r"results of another step of that name: .*--output NAME.parquet"):
+        preset_of(file, config(root), root)
+    without = config(root)
+    del without["presets"]["tune"]
+    with pytest.raises(ValueError, match="no preset `tune`"):
+        preset_of(file, without, root)

@@ -29,6 +29,7 @@ def test_the_example_trains_where_nothing_of_ours_is(tmp_path: Path) -> None:
     write(tmp_path, "tp_mlp", [entry(case, "merged_over_microbatches") for case in cases])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
     quiet = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(tmp_path)}
+    quiet["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # else torch loads what of ours is installed
     done = subprocess.run(
         [*torchrun, "--nproc-per-node", "4", EXAMPLE.name],
         cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=600,

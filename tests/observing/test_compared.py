@@ -49,7 +49,9 @@ def test_losses_are_compared_by_rank_and_step() -> None:
 
 
 def test_what_ranks_wrote_is_read_and_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"ended with 3 .*--steps"):
-        launched(tmp_path, 3)
+    with pytest.raises(ValueError, match=r"the tuned script ended with 3 .*its last lines are above"):
+        launched(tmp_path, "tuned", 3)
+    with pytest.raises(ValueError, match=r"the plain script ended with 0 .*--steps"):
+        launched(tmp_path, "plain", 0)
     (tmp_path / "rank-1.json").write_text(json.dumps({"ends": [5], "losses": [[1.0]]}))
-    assert launched(tmp_path, 0) == {1: Launched(ends=[5], losses=[[1.0]], made={}, numerics={})}
+    assert launched(tmp_path, "plain", 0) == {1: Launched(ends=[5], losses=[[1.0]], made={}, numerics={})}

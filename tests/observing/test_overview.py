@@ -99,3 +99,8 @@ def test_a_sum_that_a_later_call_is_made_from_is_tensor_parallel() -> None:
 def test_calls_on_a_device_have_no_times_and_it_says_so() -> None:
     found = overview(step([summed(device="cuda", call_us=None, blocked_us=None)]))
     assert found.blocked_us is None and found.free == 1 and found.gaps == (ON_DEVICE,)
+    one_more = timed(step([summed(), summed()]), [{"call_us": 2.0}, {"call_us": 3.0}]).filter(
+        (pl.col("step") == 8) | (pl.col("call") == 0)
+    )
+    found = overview(one_more)
+    assert found.blocked_us and not found.gaps and not found.alike

@@ -1,6 +1,6 @@
 """The target of test_failures: what goes wrong in scripts, on two ranks, with the library alone and with us.
 
-usage: failures.py FOLDER, with folders of ways (`ways`, `other`, `larger`) and one `timed`. For each course, mode
+usage: failures.py FOLDER, with folders of ways (`ways`, `other`, `larger`), `timed`, `odd`. For each course, mode
 and rank it gets a JSON file: what the rank said, its error, its warnings, what was made. Printed: exit codes.
 """
 
@@ -160,6 +160,21 @@ def destroyed_before_the_last_step(rank: int, say: Say) -> None:
     optimizer.step()
 
 
+def odd_step(rank: int, say: Say) -> None:
+    """Three recorded steps, and an odd one that would have been followed."""
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)])
+    for step in range(9):
+        x = torch.ones(8)
+        if rank:
+            dist.send(x, 0, tag=7)
+        else:
+            dist.recv(x, tag=7)
+        dist.all_reduce(x)
+        if step == 3:
+            reduced(3)
+        optimizer.step()
+
+
 BOTH = ("plain", "tuned")
 COURSES = {
     **dict.fromkeys((killed, other_shape_on_one, error_between_issue_and_wait), BOTH),
@@ -169,6 +184,7 @@ COURSES = {
     **dict.fromkeys((sends_beside_calls, issue_returns_before_the_others_call), ("tuned",)),
     no_process_group: ("timed",),
     destroyed_before_the_last_step: ("recorded",),
+    odd_step: ("recorded",),
 }
 """course -> modes."""
 
@@ -181,7 +197,9 @@ def start(course: Callable[..., None], mode: str, rank: int) -> Tuned | None:
         tuned = Tuned(FOLDER / other.get(course, "ways"))
         seam.install(lambda: tuned, every=True)
     elif mode == "recorded":
-        seam.install(lambda: StepRecorder(FOLDER, whole=False, skip=0, steps=1), every=True)
+        odd = course is odd_step
+        folder, steps = (FOLDER / "odd", 3) if odd else (FOLDER, 1)
+        seam.install(lambda: StepRecorder(folder, whole=False, skip=0, steps=steps), every=True)
     elif mode == "timed":
         Stopwatch(FOLDER / "timed", 3, {})
         return None

@@ -1,7 +1,9 @@
 """Calls that are sent together: all ranks make the same collectives in one order, whenever each of them waits."""
 
+import atexit
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 from overlayccl_core.process_group import seam
 from overlayccl_core.process_group.bundles import Bundles, ProvenCall, Walk, is_eager
 from overlayccl_core.process_group.group import Group, plain
-from overlayccl_core.process_group.queue import NESTED, keep_out_of_coalescing
-from overlayccl_core.process_group.ways import Key
+from overlayccl_core.process_group.parts import Key
+from overlayccl_core.process_group.queue import NESTED
+from overlayccl_core.process_group.tuned import Tuned
+from tests.process_group.proven_ways import write_ways
 
 A, B, C = (Key("all_reduce", "sum", "float32", elements, 2) for elements in (1, 2, 3))
 BUNDLES = {(A, B), (A, B, C, A), (A, A)}
@@ -119,8 +123,12 @@ def test_calls_from_functions_of_torch_are_told_from_those_of_cpp(monkeypatch: p
     assert eager[-1] == ("allreduce", False)
 
 
-def test_no_call_of_ours_is_a_part_of_what_the_script_coalesces() -> None:
-    keep_out_of_coalescing()
+def test_no_call_of_ours_is_a_part_of_what_the_script_coalesces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(c10d._world, "_pg_coalesce_state", {})
+    monkeypatch.setattr(atexit, "register", lambda _: None)
+    Tuned(write_ways(tmp_path / "ways", [("all_reduce_sum", 8)]))
     state = c10d._world.pg_coalesce_state
     state["group"] = []  # type: ignore[index]
     try:

@@ -73,6 +73,13 @@ def test_each_call_is_of_its_problem_or_stays(captured, name: str) -> None:
 
 
 @pytest.mark.ranks
+def test_calls_with_splits_may_differ_by_rank_and_dtensors_lists_of_one_do_not(captured) -> None:
+    experts, dtensor = captured("moe", 2), captured("dtensor", 2)
+    assert not experts.filter(pl.col("input_splits").is_not_null())["uniform"].any()
+    assert dtensor["uniform"].all() and dtensor.filter(kind="all_gather").height
+
+
+@pytest.mark.ranks
 @pytest.mark.parametrize(("name", "ranks"), LAUNCHES, ids=[f"{name}-{ranks}" for name, ranks in LAUNCHES])
 def test_the_captured_step_is_the_one_written_by_hand(captured, name: str, ranks: int) -> None:
     table = captured(name, ranks)

@@ -35,6 +35,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], End
     """(course, mode) -> how it ended."""
     folder = tmp_path_factory.mktemp("failures")
     (folder / "timed").mkdir()
+    (folder / "odd").mkdir()
     write_ways(folder / "ways", CALLS, BUNDLES)
     write_ways(folder / "other", CALLS)
     write_ways(folder / "larger", CALLS, ranks=4)
@@ -48,6 +49,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], End
         ranks = [json.loads(file.read_text()) if file.exists() else {} for file in files]
         found[course, mode] = Ended(codes, ranks)
     found["recorded", ""] = Ended([], [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(2)])
+    found["odd", ""] = Ended([], [json.loads((folder / f"odd/rank-{r}.json").read_text()) for r in range(2)])
     found["timed", ""] = Ended([], [json.loads((folder / "timed/rank-0.json").read_text())])
     return found
 
@@ -130,6 +132,17 @@ def test_steps_without_a_process_group_are_timed_and_recorded(ended: dict[tuple[
     for rank, record in enumerate(ended["recorded", ""].ranks):
         assert (record["rank"], record["ranks"], record["library"]) == (rank, 2, "gloo")
         assert [call["step"] for call in record["calls"]] == [0, 1]
+
+
+@pytest.mark.ranks
+def test_a_step_unlike_the_others_is_not_followed(ended: dict[tuple[str, str], Ended]) -> None:
+    assert ended["odd_step", "recorded"].codes == [0, 0]
+    for rank, record in enumerate(ended["odd", ""].ranks):
+        assert [call["step"] for call in record["calls"]] == [0, 0, 1, 1, 2, 2, 4, 4]
+        assert [call.get("depends_on") for call in record["calls"][-2:]] == [[], [[6], []][rank]]
+        assert [call["kind"] for call in record["calls"][:2]] == [["recv", "send"][rank], "all_reduce"]
+        assert record["calls"][0].get("peer") == [None, 0][rank]  # it receives from anybody
+        assert all(call["uniform"] == (call["kind"] == "all_reduce") for call in record["calls"])
 
 
 @pytest.mark.parametrize("text", ["", "[]]", '[{"key": 3, "case": "x"}]', '[{"key": [1, 2], "case": "x"}]'])

@@ -30,6 +30,8 @@ pytestmark = [
     pytest.mark.ranks,
     pytest.mark.timeout(1800),
 ]  # one run of everything: a minute or two, if alone
+WITH_TORCH = {f"overlayccl_core/process_group/{name}.py" for name in ("__init__", "autoload", "seam")}
+"""What `import torch` loads where we are installed. It passes on whatever is not asked for in our name."""
 
 
 def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
@@ -172,7 +174,7 @@ def test_all_that_a_rule_loaded_is_in_its_code_digest(
         covered = {p.relative_to(finished).as_posix() for p in closure(rule, *plugins, root=finished)}
         assert f"overlayccl_core/stages/{rule}.py" in loaded
         declared = {file for file in loaded if file.startswith("overlayccl_core/dag/")}  # on purpose
-        assert not loaded - covered - declared, f"{name} loaded what its digest does not cover"
+        assert not loaded - covered - declared - WITH_TORCH, f"{name} loaded what its digest does not cover"
 
 
 def test_ranks_are_traced_too(finished: Path) -> None:

@@ -77,7 +77,7 @@ def lay_group(folder: Path) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ways:
+class DeployedWays:
     """What a run deployed for the calls of a script.
 
     Attributes:
@@ -98,7 +98,7 @@ class Ways:
         (folder / WAYS).write_text(json.dumps(self.rows, indent=1))
 
 
-def ways_of(tree: Path) -> Ways:
+def ways_of(tree: Path) -> DeployedWays:
     """Return what a run deployed.
 
     A Case whose plain calls stand, or whose other way is not faster beyond noise, has no row.
@@ -144,7 +144,7 @@ def ways_of(tree: Path) -> Ways:
             others.append(_by_hand(case["case"], made, calls))
     if uncertain:
         others.append(f"{uncertain} of {cases.height} Cases have another way that is not faster beyond noise")
-    return Ways(module=module, rows=rows, ranks=int(calls["world_size"][0]), others=others)
+    return DeployedWays(module=module, rows=rows, ranks=int(calls["world_size"][0]), others=others)
 
 
 def _least_gain(row: Mapping[str, Any]) -> float:

@@ -1,10 +1,9 @@
-"""A captured step: its calls in the order of issue, each with what it costs, as medians over the recorded steps."""
+"""A captured step: its calls in the order of issue, each with what it costs, in the step of median length."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 
@@ -13,11 +12,12 @@ class CapturedStep:
     """One rank's training step.
 
     Attributes:
-        step_us: Median length of the recorded steps; None if the source does not tell.
+        step_us: Median length of the recorded steps; None if the source does not tell. All other times are of that
+            step, so that they add up to no more than it.
         hidden_share: Of the time in which communication is in flight, the part in which the script neither makes a
             call nor waits; None if the source does not tell, or nothing is in flight.
-        calls: One row a call: `captured_calls`, with medians of its times, and with two more columns: `cost_us`,
-            time in the call and in its waits, and `flight_us`, from its issue until it is over.
+        calls: One row a call: `captured_calls`, with two more columns: `cost_us`, the time in the call and in its
+            waits, and `flight_us`, from its issue until it is over.
         alike: Whether the recorded steps make the same calls.
     """
 
@@ -61,20 +61,19 @@ def _step(rank: object, calls: pl.DataFrame) -> CapturedStep:
         tuple(of_step.select(SAME).iter_rows()) for _, of_step in calls.group_by("step", maintain_order=True)
     }
     shown = flow if flow.height else timed.filter(pl.col("step") == pl.col("step").max())
-    medians = timed.group_by("call").agg(pl.median(*TIMES))
-    shares = [_hidden_share(list(of_step.iter_rows(named=True))) for _, of_step in timed.group_by("step")]
+    lengths = (
+        timed.group_by("step").agg(pl.first("step_us"), pl.sum("cost_us")).sort("step_us", "cost_us", "step")
+    )
+    middle = timed.filter(pl.col("step").is_in(lengths["step"][(lengths.height - 1) // 2 :][:1]))
     return CapturedStep(
         rank=int(str(rank)),
-        step_us=_median(timed.unique("step")["step_us"]),
-        hidden_share=_median(shares),
-        calls=shown.drop(pl.selectors.ends_with("_us")).join(medians, on="call", how="left").sort("call"),
+        step_us=next(iter(middle["step_us"]), None),
+        hidden_share=_hidden_share(list(middle.iter_rows(named=True))),
+        calls=shown.drop(pl.selectors.ends_with("_us"))
+        .join(middle.select("call", *TIMES), on="call", how="left")
+        .sort("call"),
         alike=len(sequences) == 1,
     )
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.median(known)) if known else None
 
 
 def _hidden_share(calls: Sequence[Mapping[str, Any]]) -> float | None:

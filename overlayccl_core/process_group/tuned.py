@@ -55,7 +55,8 @@ class Tuned:
         """Make what waits, as the process ends; say so if nothing was ever made in a way."""
         self._bundles.make_all()
         if not self.made and os.environ.get("RANK", "0") == "0":
-            print("overlayccl: no call was made in a proven way: they are of other calls", file=sys.stderr)
+            why = "the ways are of other calls, or ranks differ in them"
+            print(f"overlayccl: no call was made in a proven way: {why}", file=sys.stderr)
 
     def groups_wait(self) -> None:
         """Send what waits: a group is about to be made, for which ranks wait that may need it."""

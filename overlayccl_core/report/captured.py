@@ -18,7 +18,7 @@ from overlayccl_core.tables.captured import CAPTURED_CALLS
 SITES = 20
 FLIGHT, BLOCKED = "in flight", "the script is in the call or waits"
 CAPTION = (
-    "One step of the rank that waits longest, medians over the recorded steps: a row for each line of the script. "
+    "One step of the rank that waits longest, the step of median length: a row for each line of the script. "
     "What is in flight while the script goes on is hidden."
 )
 

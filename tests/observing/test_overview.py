@@ -47,12 +47,24 @@ def test_two_in_flight_together_count_once() -> None:
     assert together.hidden_share == pytest.approx(0.7)  # 0 to 100, without the calls and the wait
 
 
-def test_times_are_medians_over_steps_and_the_rank_is_the_slowest() -> None:
+def test_times_are_of_the_step_of_median_length_and_the_rank_is_the_slowest() -> None:
     calls = step([summed(8)], ranks=2)
-    table = timed(calls, *([at(0, cost, cost, 0)] for cost in (10, 30, 20)))
+    table = timed(calls, *([{**at(0, cost, cost, 0), "step_us": 100 + cost}] for cost in (10, 30, 20)))
     slow = table.with_columns(call_us=pl.col("call_us") * (1 + pl.col("rank")))
     found = overview(slow)
     assert (found.rank, found.blocked_us, found.ranks, found.world_size) == (1, 40, 2, 2)
+    assert found.step_us == 120
+
+
+def test_calls_that_take_turns_in_being_slow_take_no_longer_than_the_step() -> None:
+    """In each step another call is slow, so the medians of all would be those of no step."""
+    turns = ((90, 10, 10), (10, 90, 10), (90, 90, 10))
+    steps = [
+        [{**at(100 * i, cost, None, 0), "step_us": sum(costs) + 10} for i, cost in enumerate(costs)]
+        for costs in turns
+    ]
+    found = overview(timed(step([summed(8), summed(16), summed(32)], ranks=2), *steps))
+    assert found.blocked_us and found.step_us and found.blocked_us <= found.step_us
 
 
 def test_calls_with_other_ways_and_those_that_stay_are_counted_with_reasons() -> None:

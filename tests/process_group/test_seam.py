@@ -102,3 +102,10 @@ def test_our_name_stands_for_a_whole_group(monkeypatch: pytest.MonkeyPatch) -> N
         assert found([SimpleNamespace(group=None)]) is c10d.ProcessGroup is dist.ProcessGroup
     finally:
         dist.destroy_process_group()
+
+
+def test_importing_torch_loads_no_more_of_ours_than_makes_the_name_known() -> None:
+    code = "import torch, sys; print(*sorted(m for m in sys.modules if m.startswith('overlayccl_core.')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    group = "overlayccl_core.process_group"
+    assert done.stdout.split() == [group, f"{group}.autoload", f"{group}.seam"]  # if we are installed

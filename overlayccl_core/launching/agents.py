@@ -17,7 +17,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.launch import POLL_S
 from overlayccl_core.launching.launcher import launcher_of
-from overlayccl_core.launching.lines import Lines, LostError, Message
+from overlayccl_core.launching.lines import Lines, LostError, Message, listening
 from overlayccl_core.launching.local_ranks import NODES_LOG, TOKEN
 
 ANSWER_S = 300.0  # for agents to answer: a shared folder may be slow to give Python to all nodes
@@ -31,7 +31,7 @@ class Agent:
     """The agent of a node.
 
     Attributes:
-        address: Address of its connection; other nodes find the node there.
+        address: Other nodes find the node there.
         parts: Fingerprint parts of the node.
     """
 
@@ -46,7 +46,7 @@ class Agents:
 
     Attributes:
         made_for: Their settings; a launch with others needs new agents.
-        address: Address of this host for the agents.
+        address: Address of this host for the agents; empty: they came by a socket file.
 
     Raises:
         LaunchError: Some agents did not come; the output so far is in `folder` then.
@@ -60,8 +60,7 @@ class Agents:
         launcher, token = launcher_of(deployment), secrets.token_hex(16)
         self.address = launcher.address(deployment)
         self._printed: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
-        with socket.create_server((self.address, 0), backlog=deployment.nodes + BACKLOG) as server:
-            where = self.address, server.getsockname()[1]
+        with listening(self.address, deployment.nodes + BACKLOG) as (server, where):
             self.process = launcher.start(deployment, where, {TOKEN: token}, self._printed)
             weakref.finalize(self, _end, self.process, self._printed)
             try:
@@ -97,7 +96,7 @@ class Agents:
             lines.close()
         else:
             self._met[int(said["node"])] = Agent(
-                lines=lines, address=lines.peer, host=said["host"], parts=said["parts"]
+                lines=lines, address=said["address"] or lines.peer, host=said["host"], parts=said["parts"]
             )
 
     def _not_all(self) -> LaunchError:

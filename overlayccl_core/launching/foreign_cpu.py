@@ -18,7 +18,7 @@ steal at least.
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -56,6 +56,24 @@ class CpuTimes:
         if self.passed_s <= 0:
             return 0.0
         return min(max(self.left_s, self.stolen_s, 0.0) / self.passed_s, 1.0)
+
+
+class ForeignCpu:
+    """Share (0..1) taken by others from the first look on; 0 in less than LEAST_S of CPU time."""
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self._own: set[int] = set()
+        self._from: CpuTimes | None = None
+
+    def look(self, own: Callable[[], Iterable[int]]) -> None:
+        """Update the share. `own`: ids of one's processes, asked for at the first look."""
+        if self._from is None:
+            self._own = {*own(), os.getpid()}
+            self._from = read(self._own)
+        so_far = read(self._own).since(self._from)
+        if so_far.passed_s >= LEAST_S:
+            self.share = so_far.foreign_share
 
 
 def read(own: Iterable[int]) -> CpuTimes:

@@ -7,7 +7,6 @@ folder. The backend starts the ranks (`Starter`).
 A launch over several hosts has one such watcher on each host (`nodes.py`).
 """
 
-import os
 import signal
 import tempfile
 import time
@@ -120,7 +119,7 @@ def run(
         watcher.check_end()
     finally:
         watcher.end()
-    return watcher.foreign_cpu_share
+    return watcher.foreign_cpu.share
 
 
 class _Watcher:
@@ -131,11 +130,9 @@ class _Watcher:
         self.part = part
         self.status = status
         self.process = starter(plan, part)
-        self.foreign_cpu_share = 0.0
+        self.foreign_cpu = foreign_cpu.ForeignCpu()
         self._steps = status.snapshot()[:, StatusFile.STEPS]
         self._moved_at = self._started_at = time.monotonic()
-        self._own: set[int] = set()
-        self._timing_from: foreign_cpu.CpuTimes | None = None
 
     def look(self) -> None:
         """Raise LaunchError if a rank has died, raised, or not moved for too long."""
@@ -144,7 +141,8 @@ class _Watcher:
         now = time.monotonic()
         if (rows[:, StatusFile.STEPS] != self._steps).any():
             self._steps, self._moved_at = rows[:, StatusFile.STEPS], now
-        self._read_cpu(rows)
+        if (rows[:, StatusFile.PHASE] == Phase.TIMING).all():
+            self.foreign_cpu.look(lambda: {*processes.tree(self.process.pid), *self._pids_of_ranks()})
         if (rows[:, StatusFile.PHASE] <= Phase.JOINING).any():
             if now - self._started_at > self.plan.start_timeout_s:
                 late = np.flatnonzero(rows[:, StatusFile.PHASE] <= Phase.JOINING)
@@ -242,17 +240,6 @@ class _Watcher:
         return np.flatnonzero(
             stopped if stopped.any() else rows[:, StatusFile.STEPS] == rows[:, StatusFile.STEPS].min()
         )
-
-    def _read_cpu(self, rows: NDArray[np.int64]) -> None:
-        """Update the CPU share. Own processes are those alive when ranks begin to time."""
-        if not (rows[:, StatusFile.PHASE] == Phase.TIMING).all():
-            return
-        if self._timing_from is None:
-            self._own = {*processes.tree(self.process.pid), *self._pids_of_ranks(), os.getpid()}
-            self._timing_from = foreign_cpu.read(self._own)
-        so_far = foreign_cpu.read(self._own).since(self._timing_from)
-        if so_far.passed_s >= foreign_cpu.LEAST_S:
-            self.foreign_cpu_share = so_far.foreign_share
 
     def _error(
         self, rows: NDArray[np.int64], ranks: NDArray[np.int64], what: str, kind: Failure

@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from overlayccl_core import loader
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
+from overlayccl_core.launching.lines import Where
 
 FOLDER = "launching/launchers"
 AGENT = "overlayccl_core.launching.node_agent"
@@ -41,6 +42,9 @@ class Launcher(Protocol):
     this_host: bool
     options: tuple[str, ...]
 
+    def link_bytes_per_s(self, deployment: Deployment) -> float | None:
+        """Return the declared rate of a node's link in one direction, for the selftest; None: not declared."""
+
     def refuses(self, deployment: Deployment) -> str:
         """Return why no ranks of the deployment can start from here, with the mend; empty if they can."""
 
@@ -59,6 +63,8 @@ class Launcher(Protocol):
     def address(self, deployment: Deployment) -> str:
         """Return this host's address for its nodes; the loopback's if all of them are this host.
 
+        Empty: nodes have networks of their own on this host, and find it by a socket file.
+
         Raises:
             LaunchError: The address cannot be told.
         """
@@ -66,15 +72,15 @@ class Launcher(Protocol):
     def start(
         self,
         deployment: Deployment,
-        towards: tuple[str, int],
+        towards: Where,
         environment: Mapping[str, str],
         printed: BinaryIO,
     ) -> "subprocess.Popen[bytes]":
         """Start `agent(towards)` on every node; the returned process ends with the agents.
 
         Args:
-            environment: Variables of the agents, besides OVERLAYCCL_NODE, the node's number from 0. If this host is
-                a node, it is node 0.
+            environment: Variables of the agents, besides those of `local_ranks`: NODE (if this host is a node, it
+                is node 0) and, where their connection does not tell it, ADDRESS.
             printed: Takes the output of the process and the agents.
         """
 
@@ -92,6 +98,11 @@ def launcher_of(deployment: Deployment) -> Launcher:
     return launcher
 
 
-def agent(towards: tuple[str, int]) -> list[str]:
-    """Return the command of an agent; `towards`: address and port of the requester."""
+def no_link(_deployment: Deployment) -> float | None:
+    """Return None, as `link_bytes_per_s` of a launcher that declares none."""
+    return None
+
+
+def agent(towards: Where) -> list[str]:
+    """Return the command of an agent; `towards`: where the requester listens."""
     return [sys.executable, "-P", "-m", AGENT, towards[0], str(towards[1])]

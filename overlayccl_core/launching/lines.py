@@ -3,15 +3,49 @@
 import json
 import select
 import socket
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+Where = tuple[str, int]
+"""An address with its port, or the path of a socket file with 0: hosts of one machine reach it across networks."""
+SOCKET_FILE = "agents"
 Message = dict[str, Any]
 
 
 class LostError(ConnectionError):
     """The other end is gone."""
+
+
+@contextmanager
+def listening(address: str, backlog: int) -> Iterator[tuple[socket.socket, Where]]:
+    """Give a listening socket at an address (empty: at a new socket file), and where it is found."""
+    if address:
+        with socket.create_server((address, 0), backlog=backlog) as server:
+            yield server, (address, server.getsockname()[1])
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="overlayccl-") as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server,
+    ):
+        server.bind(path := str(Path(folder, SOCKET_FILE)))
+        server.listen(backlog)
+        yield server, (path, 0)
+
+
+def connected(where: Where, timeout_s: float = 60.0) -> "Lines":
+    """Return a connection to where somebody is `listening`; OSError if nobody is."""
+    address, port = where
+    if port:
+        connection = socket.create_connection(where, timeout=timeout_s)
+        connection.settimeout(None)
+    else:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(address)
+    return Lines(connection)
 
 
 class Lines:
@@ -23,7 +57,8 @@ class Lines:
 
     @property
     def peer(self) -> str:
-        return str(self.connection.getpeername()[0])
+        """The other end's address; empty at a socket file."""
+        return str((self.connection.getpeername() or ("",))[0])
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; LostError if the other end is gone."""

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOKEN = "OVERLAYCCL_AGENT_TOKEN"  # identifies a requester's agents
+NODE = "OVERLAYCCL_NODE"  # an agent's node, from 0
+ADDRESS = (
+    "OVERLAYCCL_ADDRESS"  # where other nodes find an agent's node; unset: at the address of its connection
+)
 STATUS = "OVERLAYCCL_STATUS"
 LOOPBACK = "127.0.0.1"
 STATUS_FILE = "status.bin"

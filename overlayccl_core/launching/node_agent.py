@@ -22,12 +22,11 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching import clock, fingerprint, processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.launch import Launch, Starter, Starting, run
-from overlayccl_core.launching.lines import Lines, LostError
-from overlayccl_core.launching.local_ranks import STATUS_FILE, TOKEN, LocalRanks
+from overlayccl_core.launching.lines import Lines, LostError, Where, connected
+from overlayccl_core.launching.local_ranks import ADDRESS, NODE, STATUS_FILE, TOKEN, LocalRanks
 from overlayccl_core.launching.status import StatusFile
 from overlayccl_core.tables.plain import of_data, plain
 
-NODE = "OVERLAYCCL_NODE"
 ALIVE_S = 1.0  # longest silence while ranks run
 SEES_S = 30.0  # for a new folder of another node to appear here
 
@@ -76,7 +75,7 @@ class _Agent:
             )
             deployment = Deployment.from_json(asked["deployment"])
             backend = loader.load("backends", deployment.backend)
-            starter: Starter = backend.starter(deployment, self.address)
+            starter: Starter = backend.starter(deployment, part.address)
             share = run(
                 plan,
                 starter,
@@ -142,23 +141,23 @@ def _see(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def main(address: str, port: int) -> None:
+def main(where: Where) -> None:
     processes.die_with(os.getppid())
-    lines = Lines(socket.create_connection((address, port), timeout=60))
-    lines.connection.settimeout(None)
+    lines = connected(where)
     lines.send(
         {
             "token": os.environ[TOKEN],
             "node": int(os.environ[NODE]),
             "host": socket.gethostname(),
+            "address": os.environ.get(ADDRESS, ""),
             "parts": fingerprint.node_parts(),
         }
     )
     try:
-        _Agent(lines, address).serve()
+        _Agent(lines, where[0]).serve()
     except LostError:
         return
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main((sys.argv[1], int(sys.argv[2])))

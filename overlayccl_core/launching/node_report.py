@@ -25,7 +25,8 @@ class NodeReport:
     Attributes:
         nodes: The nodes' description, in a line; empty: no agents started the ranks.
         clock_off_by_ns: Largest possible difference of two nodes' clocks, and so of a timed length.
-        fewest_cores: Usable cores of the agent with the fewest; 0: no agents.
+        fewest_cores: Usable cores of the agent with the fewest, its part of them where nodes share a host; 0: no
+            agents.
     """
 
     nodes: str = ""

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.launching import clock
+from overlayccl_core.launching import clock, processes
 from overlayccl_core.launching.agents import ANSWER_S, Agents
 from overlayccl_core.launching.failures import Failure, LaunchError
+from overlayccl_core.launching.foreign_cpu import ForeignCpu
 from overlayccl_core.launching.launch import POLL_S, REPORT_PATIENCE_S, Launch, Watch, no_watch, who
+from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.launching.lines import LostError, Message
-from overlayccl_core.launching.local_ranks import log_of
+from overlayccl_core.launching.local_ranks import LOOPBACK, log_of
 from overlayccl_core.launching.node_report import NodeReport, nodes_text
 from overlayccl_core.launching.processes import KILLED_S
 from overlayccl_core.launching.status import NO_JOB, WIDTH, Phase, StatusFile
@@ -103,7 +105,9 @@ class _Launched:
         self.failed: dict[int, LaunchError] = {}
         self.begun: set[int] = set()
         self.heard_at: dict[int, float] = {}
-        self.clock = clock.ClockServer(agents.address)
+        self.clock = clock.ClockServer(agents.address or LOOPBACK)
+        self.on_this_host = launcher_of(agents.deployment).this_host
+        self.foreign_cpu = ForeignCpu()
         agents.launches += 1
         self.number = agents.launches
 
@@ -157,6 +161,8 @@ class _Launched:
     def look(self, seconds: float) -> None:
         """Take in the agents' messages of some seconds; LaunchError if ranks failed."""
         self._listen(seconds)
+        if self.on_this_host and (self.rows[:, StatusFile.PHASE] == Phase.TIMING).all():
+            self.foreign_cpu.look(lambda: processes.tree(self.agents.process.pid))
         if self.failed:
             end = time.monotonic() + REPORT_PATIENCE_S
             while len(self.failed) < len(self.begun) and time.monotonic() < end:
@@ -201,7 +207,11 @@ class _Launched:
         told = NodeReport(
             nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes]),
             clock_off_by_ns=sum(sorted(self.clocks_off_by_ns)[-2:]),
-            fewest_cores=min(int(agent.parts["cores"]) for agent in self.nodes),
+            fewest_cores=max(
+                min(int(agent.parts["cores"]) for agent in self.nodes)
+                // (len(self.nodes) if self.on_this_host else 1),
+                1,
+            ),
         )
         if self.plan.folder.is_dir():
             told.write(self.plan.folder)
@@ -226,7 +236,10 @@ class _Launched:
         return bool((self.rows[:, StatusFile.PHASE] == Phase.DONE).all())
 
     def end(self) -> float:
-        """Let the ranks go; return the highest of the nodes' CPU shares taken by others."""
+        """Let the ranks go; return the highest of the nodes' CPU shares taken by others.
+
+        Nodes of one host would take each other for others: there it is what this process sees.
+        """
         nodes = range(len(self.nodes))
         for node in nodes:
             self._tell(node, {"all done": True})
@@ -236,7 +249,7 @@ class _Launched:
             if time.monotonic() > end:
                 self.failed |= {node: self._lost(node) for node in nodes if node not in self.shares}
         self.clock.close()
-        return max(self.shares.values())
+        return self.foreign_cpu.share if self.on_this_host else max(self.shares.values())
 
     def break_off(self) -> None:
         """End the ranks of every node, and the agents if one does not answer or failed as `Failure.LAUNCHER`."""

@@ -108,8 +108,14 @@ def _clocks(frame: pl.DataFrame) -> Iterator[LaunchClock]:
 
 
 def emulated(tree: Tree) -> list[str]:
-    """Return the sentence; none if all times are of the library's collectives between real ranks."""
-    what = sorted({said for one in fingerprints_of(tree) if (said := fingerprint.part(one, "emulated"))})
-    if not what:
-        return []
-    return [f"Emulated: times are of {', '.join(what)}, not of the library's collectives between real ranks."]
+    """Return a sentence for the library and one for links; none if both are real."""
+    library, links = (
+        sorted({said for one in fingerprints_of(tree) if (said := fingerprint.part(one, what))})
+        for what in ("emulated", "links")
+    )
+    of_library = f"times are of {', '.join(library)}, not of the library's collectives between real ranks."
+    of_links = (
+        f"the rate of the links between hosts ({', '.join(links).removesuffix(' emulated')}). The hosts are network "
+        "namespaces of one machine; the library's traffic over the links is real."
+    )
+    return [f"Emulated: {said}" for said, what in ((of_library, library), (of_links, links)) if what]

@@ -86,7 +86,7 @@ def conditions(tree: Tree) -> list[Block]:
 @sourced
 def _how(tree: Tree) -> Iterator[Block]:
     of_what = emulated(tree)
-    told = of_what[0] if of_what else f"{_ranks(tree)} {NOT_EMULATED}"
+    told = " ".join(of_what) or f"{_ranks(tree)} {NOT_EMULATED}"
     yield Text(text=told, tone="warning" if of_what or _over(tree) else "plain")
     rows = _measured(tree)
     if rows:

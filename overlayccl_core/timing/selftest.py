@@ -16,11 +16,13 @@ from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.deployments.capabilities import CALL_COLUMNS, shape_text
 from overlayccl_core.launching.launch import no_watch
+from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.measuring import statistics
 from overlayccl_core.program.calls import COALESCED_SUFFIX
 from overlayccl_core.program.groups import contiguous, strided, world
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.nodes import Port
+from overlayccl_core.program.payload import node_bytes
 from overlayccl_core.program.problem import PortSpec
 from overlayccl_core.program.tiles import Tiles
 from overlayccl_core.timing.failed_jobs import FailedJobs, without_failed
@@ -57,13 +59,21 @@ ONES_CHECK = "all_reduce of ones gives {ranks}"
 MEANING_CHECK = "equals its NumPy meaning"
 BITS_CHECK = "gives all ranks the same bits"  # an assumption of the proof on replicated outputs
 TIERS_CHECK = "nearer ranks are not slower"
+NEARER = (
+    1.5  # times as slow as the far ones: beyond the noise of ranks that share cores, so the tiers are others
+)
+LINK_CHECK = "the link between nodes has the declared rate"
+LINK = (
+    0.4,
+    1.2,
+)  # times the declared rate: calls of 1 MiB reach 0.55 to 0.97 of a shaped link, and bursts pass it
 
 Rows = list[dict[str, Any]]
 Looked = TypeVar("Looked")
 
 
 class SelftestError(ValueError):
-    """Ranks compute wrong values: nothing may be measured on them."""
+    """Ranks compute wrong values, or are not where the deployment says: nothing may be measured on them."""
 
 
 def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[list[Primitive], int]:
@@ -76,8 +86,8 @@ def tried_first(deployment: Deployment, limits: Sequence[Limit] = ()) -> tuple[l
         if one.like and one.like.name not in dreaded
     ]
     alone = len(dreaded) + sum(one.over(limits) is not None for one in large)
-    tiers = int(len(deployment.tiers) > 1)
-    return [*small, *large], len(("ones", "small", "large", "bits")) + alone + tiers
+    placed = (len(deployment.tiers) > 1) + (launcher_of(deployment).link_bytes_per_s(deployment) is not None)
+    return [*small, *large], len(("ones", "small", "large", "bits")) + alone + placed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,7 +125,7 @@ class Selftest:
         A large payload that works has no row in capabilities: so their readers do not depend on the size of Cases.
 
         Raises:
-            SelftestError: A primitive gives wrong values.
+            SelftestError: A primitive gives wrong values, or tiers or link are not as declared.
         """
         if not self.before:
             self.evidence.clear()
@@ -129,9 +139,8 @@ class Selftest:
         checks += self._bits(
             [p for p, one in became if one.outcome == PASS and p.call.operation in SUMS and not p.like]
         )
-        checks.append(self._tiers())
-        bad = [row for row in checks if row["outcome"] == FAIL and row["check"] != TIERS_CHECK]
-        if bad:
+        placed = [self._tiers(), self._link()]
+        if bad := [row for row in checks if row["outcome"] == FAIL]:
             self.before.forget()
             first = bad[0]
             shape = shape_text((first["group_size"], first["stride"]))
@@ -140,7 +149,13 @@ class Selftest:
                 f"{first['dtype']}: {first['detail']} ({len(bad)} checks fail): nothing is measured on a library "
                 "that computes wrong values; try another version of it"
             )
-        return checks, capabilities
+        if wrong := next((row for row in placed if row["outcome"] == FAIL), None):
+            self.before.forget()
+            raise SelftestError(
+                f"selftest: it is not so that {wrong['check']}: {wrong['detail']}: correct "
+                f"config/deployments/{self.deployment.name}.yaml, or mend the network"
+            )
+        return [*checks, *placed], capabilities
 
     def _ones(self) -> dict[str, Any]:
         ranks = self.deployment.ranks
@@ -278,13 +293,28 @@ class Selftest:
             why = f"the library refuses {' and '.join(refused)}"
             return self._check(TIERS_CHECK, PrimitiveResult(NOT_APPLICABLE, why))
         per_call = self._time(gathers)
-        good = per_call[near.name] <= per_call[far.name] * 1.1
+        good = per_call[near.name] <= per_call[far.name] * NEARER
         calls = {name: gather.call for name, gather in gathers.items()}
         detail = ", ".join(
             f"{name}: {us:.0f} us for {calls[name].payload_bytes} bytes over {calls[name].shape[0]} ranks"
             for name, us in per_call.items()
         )
         return self._check(TIERS_CHECK, PrimitiveResult(PASS if good else FAIL, detail))
+
+    def _link(self) -> dict[str, Any]:
+        """Check the declared rate of a node's link by all_gathers across nodes, of all ranks of a node at once."""
+        per_node, ranks = self.deployment.ranks_per_node, self.deployment.ranks
+        rate = launcher_of(self.deployment).link_bytes_per_s(self.deployment)
+        if rate is None:
+            return self._check(LINK_CHECK, PrimitiveResult(NOT_APPLICABLE, "no rate is declared"))
+        across = grouped(
+            self.deployment, Kind.ALL_GATHER, strided(ranks, per_node), DType.FLOAT32, TIER_ELEMENTS
+        )
+        us = self._time({LINK_CHECK: across})[LINK_CHECK]
+        share = node_bytes(across.collectives[0], per_node) / us * 1e6 / rate
+        detail = f"{share:.2f} of {rate * 8 / 1e6:.0f} Mbit/s in {across.name}"
+        good = LINK[0] <= share <= LINK[1]
+        return self._check(LINK_CHECK, PrimitiveResult(PASS if good else FAIL, detail))
 
     def _time(self, gathers: dict[str, Primitive]) -> dict[str, float]:
         jobs = [self._job(primitive, name) for name, primitive in gathers.items()]

@@ -13,7 +13,7 @@ import pytest
 
 from overlayccl_core.launching import agents, nodes
 from overlayccl_core.launching.launch import Launch
-from overlayccl_core.launching.lines import Lines, LostError, Message
+from overlayccl_core.launching.lines import Lines, LostError, Message, Where
 from overlayccl_core.launching.local_ranks import LOOPBACK, TOKEN
 from overlayccl_core.launching.status import Phase
 
@@ -26,11 +26,13 @@ class Agent:
     """One end of a connection, with the words of an agent. asked: of the last launch."""
 
     def __init__(
-        self, node: int, towards: tuple[str, int], environment: Mapping[str, str], parts: Mapping[str, str]
+        self, node: int, towards: Where, environment: Mapping[str, str], parts: Mapping[str, str]
     ) -> None:
         self.node = node
         self.lines = Lines(socket.create_connection(towards))
-        self.lines.send({"token": environment[TOKEN], "node": node, "host": f"n{node}", "parts": parts})
+        self.lines.send(
+            {"token": environment[TOKEN], "node": node, "host": f"n{node}", "address": "", "parts": parts}
+        )
         self.asked: Message = {}
 
     def hear(self) -> Message:
@@ -74,7 +76,7 @@ class Agent:
         self.say(ended=0.125)
 
 
-def nothing(_towards: tuple[str, int]) -> None:
+def nothing(_towards: Where) -> None:
     """Comes before agents."""
 
 
@@ -93,7 +95,7 @@ def speaking(
     """
     told: list[tuple[str, int]] = []
 
-    def start(_: Any, towards: tuple[str, int], environment: Mapping[str, str], out: BinaryIO) -> Any:
+    def start(_: Any, towards: Where, environment: Mapping[str, str], out: BinaryIO) -> Any:
         told.append(towards)
         out.write(printed)
         out.flush()
@@ -102,7 +104,7 @@ def speaking(
             threading.Thread(target=follow, args=(node, script, towards, environment), daemon=True).start()
         return subprocess.Popen(["sleep", "60"])
 
-    def follow(node: int, script: Script, towards: tuple[str, int], environment: Mapping[str, str]) -> None:
+    def follow(node: int, script: Script, towards: Where, environment: Mapping[str, str]) -> None:
         if node:
             before.get("second", nothing)(towards)
         agent = Agent(node, towards, environment, second_node if node else ALIKE)

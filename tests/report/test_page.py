@@ -194,13 +194,23 @@ def test_verdicts_searches_and_conditions_are_told(whole: Path) -> None:
         assert part in said
 
 
-def test_what_a_backend_emulates_is_told_in_place_of_the_libraries_figures(run: Path) -> None:
+@pytest.mark.parametrize(
+    ("fingerprint", "told"),
+    [
+        ("emulated a made-up clock, numpy 2 #0", "of a made-up clock"),
+        ("cpu A, links 100 Mbit/s emulated #0", "(100 Mbit/s)"),
+    ],
+    ids=["library", "links"],
+)
+def test_what_is_emulated_is_told_in_place_of_the_libraries_figures(
+    fingerprint: str, told: str, run: Path
+) -> None:
     path = run / "probes.parquet"
-    table = pl.read_parquet(path).with_columns(fingerprint=pl.lit("emulated a made-up clock, numpy 2 #0"))
+    table = pl.read_parquet(path).with_columns(fingerprint=pl.lit(fingerprint))
     put(PROBES, table.to_dicts(), path, settings().part("probe"))
     tree = Tree(path=run)
     for said in (words(deployed_part.conditions(tree)), words(list(deployed_part.notes(tree)))):
-        assert "Emulated: " in said and "of a made-up clock" in said
+        assert "Emulated: " in said and told in said
         assert "Nothing here is emulated" not in said
 
 

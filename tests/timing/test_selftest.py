@@ -24,8 +24,9 @@ from overlayccl_core.tables import table
 from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.timing.partial import forget, settle
+from overlayccl_core.timing.primitive_log import FAIL, PrimitiveResult
 from overlayccl_core.timing.primitives import permutes, primitives
-from overlayccl_core.timing.selftest import Selftest
+from overlayccl_core.timing.selftest import Selftest, SelftestError
 from tests.capabilities import call
 from tests.timing.batches import deployment, silent
 from tests.timing.libraries import died, right, right_but, whole
@@ -77,6 +78,20 @@ def test_declared_tiers_are_compared_with_timed_groups(tmp_path: Path) -> None:
     row = checks._tiers()
     assert row["outcome"] in ("pass", "fail")
     assert "near:" in row["detail"] and "far:" in row["detail"] and "over 2 ranks" in row["detail"]
+
+
+@pytest.mark.parametrize("check", ["_tiers", "_link"])
+def test_ranks_that_are_not_where_the_deployment_says_are_refused(
+    check: str, run_with: RunWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_so(checks: Selftest) -> dict[str, Any]:
+        return checks._check(check, PrimitiveResult(FAIL, "near: 20 us, far: 1 us"))
+
+    monkeypatch.setattr(Selftest, check, not_so)
+    with pytest.raises(
+        SelftestError, match=r"not so that .*near: 20 us.*correct config/deployments/here.yaml"
+    ):
+        run_with(lambda _, trials: right(trials))
 
 
 KILLED = """

@@ -6,9 +6,11 @@ from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
-from overlayccl_core.launching.launcher import DoctorCheck
+from overlayccl_core.launching.launcher import DoctorCheck, no_link
+from overlayccl_core.launching.lines import Where
 
 agents, this_host, options = False, True, ()
+link_bytes_per_s = no_link
 
 
 def refuses(deployment: Deployment) -> str:
@@ -42,7 +44,7 @@ def address(deployment: Deployment) -> str:
 
 
 def start(
-    deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
+    deployment: Deployment, towards: Where, environment: Mapping[str, str], printed: BinaryIO
 ) -> "subprocess.Popen[bytes]":
     """Raise ValueError: there are no agents."""
     raise ValueError(f"{refuses(deployment)} ({towards}, {len(environment)} variables, {printed})")

@@ -17,9 +17,11 @@ from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.interface import address_towards
-from overlayccl_core.launching.launcher import DoctorCheck, agent
+from overlayccl_core.launching.launcher import DoctorCheck, agent, no_link
+from overlayccl_core.launching.lines import Where
 
 agents, this_host, options = True, False, ()
+link_bytes_per_s = no_link
 
 JOB = "SLURM_JOB_ID"
 OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")
@@ -154,7 +156,7 @@ def address(deployment: Deployment) -> str:
 
 
 def start(
-    deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
+    deployment: Deployment, towards: Where, environment: Mapping[str, str], printed: BinaryIO
 ) -> "subprocess.Popen[bytes]":
     """Run `srun` with one task per node, with all of the job's resources there, from within any step."""
     nodes = str(deployment.nodes)

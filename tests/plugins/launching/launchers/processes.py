@@ -12,7 +12,8 @@ from typing import BinaryIO
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
-from overlayccl_core.launching.launcher import DoctorCheck, agent
+from overlayccl_core.launching.launcher import DoctorCheck, agent, no_link
+from overlayccl_core.launching.lines import Where
 from overlayccl_core.launching.local_ranks import LOOPBACK
 
 ALL = """
@@ -27,6 +28,7 @@ sys.exit(max(one.wait() for one in agents))
 """
 
 agents, this_host, options = True, True, ("link",)
+link_bytes_per_s = no_link
 
 
 def refuses(_deployment: Deployment) -> str:
@@ -55,7 +57,7 @@ def address(_deployment: Deployment) -> str:
 
 
 def start(
-    deployment: Deployment, towards: tuple[str, int], environment: Mapping[str, str], printed: BinaryIO
+    deployment: Deployment, towards: Where, environment: Mapping[str, str], printed: BinaryIO
 ) -> "subprocess.Popen[bytes]":
     """One process that has them all."""
     return subprocess.Popen(

@@ -115,7 +115,7 @@ def emulated(tree: Tree) -> list[str]:
     )
     of_library = f"times are of {', '.join(library)}, not of the library's collectives between real ranks."
     of_links = (
-        f"the rate of the links between hosts ({', '.join(links).removesuffix(' emulated')}). The hosts are network "
-        "namespaces of one machine; the library's traffic over the links is real."
+        f"the rate of the links between hosts ({', '.join(links).removesuffix(' emulated')}). The hosts are "
+        "network namespaces of one machine; the library's traffic over the links is real."
     )
     return [f"Emulated: {said}" for said, what in ((of_library, library), (of_links, links)) if what]

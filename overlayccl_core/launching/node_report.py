@@ -31,7 +31,7 @@ class NodeReport:
 
     nodes: str = ""
     clock_off_by_ns: int = 0
-    fewest_cores: int = 0
+    fewest_cores: float = 0
 
     def write(self, folder: Path) -> None:
         """Write it into a launch's folder, however the launch ends."""
@@ -43,7 +43,7 @@ class NodeReport:
         return cls(**json.loads(path.read_text())) if path.exists() else cls()
 
     @property
-    def cores(self) -> int:
+    def cores(self) -> float:
         """Usable cores of a node's ranks; without agents they have those of this process."""
         return self.fewest_cores or int(fingerprint.host_parts()["cores"])
 

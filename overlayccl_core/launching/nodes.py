@@ -207,11 +207,8 @@ class _Launched:
         told = NodeReport(
             nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes]),
             clock_off_by_ns=sum(sorted(self.clocks_off_by_ns)[-2:]),
-            fewest_cores=max(
-                min(int(agent.parts["cores"]) for agent in self.nodes)
-                // (len(self.nodes) if self.on_this_host else 1),
-                1,
-            ),
+            fewest_cores=min(int(agent.parts["cores"]) for agent in self.nodes)
+            / (len(self.nodes) if self.on_this_host else 1),
         )
         if self.plan.folder.is_dir():
             told.write(self.plan.folder)

@@ -88,6 +88,19 @@ def test_tiers_and_link_are_as_declared_and_others_are_refused(
     assert "of 1000 Mbit/s in all_gather over 2, 2 ranks apart of 4 ranks" in row["detail"]
 
 
+@pytest.mark.ranks
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("name", ["four-hosts", "seven-hosts"])
+def test_more_hosts_time_the_same_programs(name: str, tmp_path: Path) -> None:
+    deployment = load(DEPLOYMENTS / f"{name}.yaml")
+    of = jobs(deployment.ranks, ("reduce", "twice"))
+    timed = time_programs(
+        batch(tmp_path, of, deployment=deployment, settings=settings(maximum_rounds=2)), silent
+    )
+    assert [one.nodes.split()[0] for one in timed] == [str(deployment.nodes)] * 2
+    assert all(one.oversubscribed for one in timed)
+
+
 FOREVER = """
 import sys
 from pathlib import Path

@@ -51,8 +51,9 @@ MAY_IMPORT = {
     "launching": {"configuration", "tables"},
     "backends": {"program", "emit", "configuration", "deployments", "tables", "measuring", "launching"},
     "timing": {"program", "configuration", "deployments", "tables", "measuring", "launching", "backends"},
+    "step": {"program", "costmodel"},
     "training": {
-        *("program", "configuration", "workloads", "emit"),
+        *("program", "configuration", "workloads", "emit", "step"),
         *("launching", "backends", "timing", "deployments", "measuring", "tables"),
     },
     "evidence": {

@@ -13,7 +13,7 @@ more with shared cores, and every one waits for the last. Calls are timed back t
 each other: a Program's work after its last collective comes before its first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -75,22 +75,40 @@ Features = Mapping[Feature, float]
 
 def features(program: Program) -> Features:
     """Return the nonzero features of a Program, from its steps as they run and the ranks on a node."""
+    whole = _Counts()
+    for _ in _counted(program, lambda: whole):
+        pass
+    return whole.sums
+
+
+def step_features(program: Program) -> list[tuple[Step, Features]]:
+    """Return each step as it runs with its part of the features: together they are `features`.
+
+    Work before a call, and the launch of a graph, count with the step behind them.
+    """
+    return [(step, counts.sums) for step, counts in list(_counted(program, _Counts))]
+
+
+def _counted(program: Program, new: Callable[[], "_Counts"]) -> Iterator[tuple[Step, "_Counts"]]:
+    """Yield each step with `new` counts; those of the calls are complete at the end."""
     per_node = program.problem.case.ranks_per_node
-    counts = _Counts()
     started = False  # a collective, since the last wait
-    after_boundary = False
+    begun = ["graph.first"]  # by the next step
+    calls: list[_Counts] = []
     work_before = [0]  # bytes of local work before each collective, and after the last
-    counts.add("graph.first", Term.LAUNCH)
     for step in as_run(program):
+        counts = new()
+        yield step, counts
         if step.action is Action.BOUNDARY:
-            after_boundary = True
+            begun = list(dict.fromkeys([*begun, "graph.next"]))
             continue
-        if after_boundary:
-            counts.add("graph.next", Term.LAUNCH)
-            after_boundary = False
+        for graph in begun:
+            counts.add(graph, Term.LAUNCH)
+        begun = []
         if step.action is Action.START:
             started = True
             work_before.append(0)
+            calls.append(counts)
             _collective(counts, step, per_node)
         elif step.action is Action.WAIT:
             if started:
@@ -98,16 +116,12 @@ def features(program: Program) -> Features:
             started = False
         elif step.node is not None:
             work_before[-1] += _local(counts, step, step.node)
-    _after_work(counts, work_before)
-    return counts.sums
-
-
-def _after_work(counts: "_Counts", work_before: Sequence[int]) -> None:
-    first, *others, last = work_before if len(work_before) > 1 else (0, 0)
-    for work in (first + last, *others):
-        if work:
-            counts.add("after_work", Term.COLLECTIVES)
-            counts.add_bytes("after_work", Term.COLLECTIVES, work)
+    if calls:
+        first, *others, last = work_before
+        for counts, work in zip(calls, (first + last, *others), strict=True):
+            if work:
+                counts.add("after_work", Term.COLLECTIVES)
+                counts.add_bytes("after_work", Term.COLLECTIVES, work)
 
 
 class _Counts:
@@ -136,7 +150,7 @@ def _column(name: str, term: Term, unit: str, increment: Increment = Increment.N
 
 def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
     node, size = step.nodes[0], sum(map(payload_bytes, step.nodes))
-    name = f"{node.kind.value}.{_reach(node, ranks_per_node)}"
+    name = f"{node.kind.value}.{reach_of(node, ranks_per_node)}"
     if step.in_flight == 0:
         state, term = "alone", Term.COLLECTIVES
     else:
@@ -157,7 +171,7 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
         counts.add_bytes(Increment.NETWORK_CARD.value, Term.NETWORK, through, Increment.NETWORK_CARD)
 
 
-def _reach(node: Node, ranks_per_node: int) -> str:
+def reach_of(node: Node, ranks_per_node: int) -> str:
     """Return `node4` for groups of 4 ranks, each on one node; `network7` for groups across nodes."""
     if node.kind is Kind.COLLECTIVE_PERMUTE:
         return "network" if crosses_nodes(node, ranks_per_node) else "node"

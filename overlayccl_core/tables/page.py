@@ -26,6 +26,7 @@ from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
+from overlayccl_core.tables.segments import SEGMENTS
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.sketches import SKETCHES
@@ -39,7 +40,7 @@ from overlayccl_core.tables.trials import TRIALS
 TABLES = (
     *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
     *(CASES, KNOWN_WAYS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS),
-    *(TRIALS, SHORTLIST, BENCH, FINALISTS),
+    *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS),
     *(STEPS, STAMPS, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),

@@ -8,7 +8,7 @@ import torch
 from overlayccl_core.backends.rank import Deployed, Rank
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.frameworks import framework_arm
-from overlayccl_core.training.driver import MEANWHILE, SiteModule, run_step
+from overlayccl_core.step.driver import MEANWHILE, SiteModule, run_step
 from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import Arm, ArmSite
 from overlayccl_core.training.segments import Tensor

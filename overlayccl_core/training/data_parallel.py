@@ -10,16 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from overlayccl_core.step.segment import Name, StepSegment, Value
 from overlayccl_core.training.pieces import Batch
-from overlayccl_core.training.segments import (
-    Name,
-    Recorded,
-    StepSegment,
-    Tensor,
-    Value,
-    averaging,
-    share_of_mean,
-)
+from overlayccl_core.training.segments import Recorded, Tensor, averaging, share_of_mean
 
 Values = Mapping[Value, Tensor]
 

@@ -14,7 +14,8 @@ import torch
 
 from overlayccl_core import loader
 from overlayccl_core.configuration.models import Model
-from overlayccl_core.training.segments import StepSegment, Tensor
+from overlayccl_core.step.segment import StepSegment
+from overlayccl_core.training.segments import Tensor
 
 M = TypeVar("M", bound=Model)
 Batch = Any  # a batch or a microbatch: a tensor or another type, up to the model's pieces

@@ -20,17 +20,9 @@ from typing import Protocol
 
 import torch
 
+from overlayccl_core.step.segment import Name, StepSegment, Value
 from overlayccl_core.training.pieces import Batch, Module
-from overlayccl_core.training.segments import (
-    Averaged,
-    Name,
-    Recorded,
-    StepSegment,
-    Tensor,
-    Value,
-    averaging,
-    share_of_mean,
-)
+from overlayccl_core.training.segments import Averaged, Recorded, Tensor, averaging, share_of_mean
 
 Values = Mapping[Value, Tensor]
 

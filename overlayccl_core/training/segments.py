@@ -1,7 +1,6 @@
-"""The model's own work in a training step: segments over named values, each under autograd on its own."""
+"""The work of segments in torch, each under autograd on its own."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,27 +8,12 @@ import torch
 from torch.autograd import Variable
 from torch.nn.functional import pad
 
-from overlayccl_core.program.nodes import Port
+from overlayccl_core.step.segment import Name, StepSegment, Value
 
 Tensor = Any  # torch is not followed by the type checker
-Value = tuple[str, Port]  # (site, port): a port of the Problem at one site of the step
-Name = tuple[str | int, ...]
 After = Callable[[str | None], tuple[Name, ...]]
 Averaged = Sequence[tuple[str | None, int]]
 """(parameter, or None if this rank has none; elements) of each averaged tensor."""
-Work = Callable[[Mapping[Value, Tensor]], Mapping[Value, Tensor]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepSegment:
-    """A piece of the model: runs when `needs` are written and `after` have run; then its `gives` exist."""
-
-    name: Name
-    needs: tuple[Value, ...] = ()
-    gives: tuple[Value, ...] = ()
-    after: tuple[Name, ...] = ()
-    work: Work  # {needs: tensors of the port's shape} -> {gives: tensors}, all detached
-    left_over: bool = False  # run while a module has a call in flight, else before the next segment
 
 
 def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> None:

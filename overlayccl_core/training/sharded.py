@@ -16,17 +16,9 @@ from typing import Any, Protocol
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from overlayccl_core.step.segment import Name, StepSegment, Value
 from overlayccl_core.training.pieces import Batch, Module
-from overlayccl_core.training.segments import (
-    Name,
-    Recorded,
-    StepSegment,
-    Tensor,
-    Value,
-    averaging,
-    backward,
-    share_of_mean,
-)
+from overlayccl_core.training.segments import Recorded, Tensor, averaging, backward, share_of_mean
 
 Values = Mapping[Value, Tensor]
 

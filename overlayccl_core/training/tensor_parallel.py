@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import torch
 from torch.nn import functional
 
+from overlayccl_core.step.segment import StepSegment, Value
 from overlayccl_core.training.pieces import Batch, Module
-from overlayccl_core.training.segments import StepSegment, Tensor, Value, backward, share_of_mean
+from overlayccl_core.training.segments import Tensor, backward, share_of_mean
 
 Values = Mapping[Value, Tensor]
 Outputs = tuple[Tensor, ...]

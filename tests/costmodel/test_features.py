@@ -5,14 +5,16 @@ import time
 import pytest
 
 from overlayccl_core.configuration.deployment import Deployment, Tier
-from overlayccl_core.costmodel.features import CACHED_BYTES, Increment, Term, features
+from overlayccl_core.costmodel.features import CACHED_BYTES, Increment, Term, features, step_features
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import ProbeBuilder, ProbeRole, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import contiguous, groups_of
 from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
+from overlayccl_core.program.lowering import Action
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.program import Program
+from tests.on_ranks import here
 
 
 def counted(program: Program) -> dict[str, float]:
@@ -307,3 +309,23 @@ def test_only_reductions_in_16_bits_count_as_narrow(kind: Kind, dtype: DType, na
     probe.write(probe.issue(kind, probe.read(32, dtype)))
     amounts = features(probe.finish("one").program)
     assert {c.name: v for c, v in amounts.items()}.get("narrow_reduction.bytes", 0.0) == narrow
+
+
+def test_the_features_of_all_steps_are_those_of_the_program() -> None:
+    for probe in mixed_probes(here(4), seed=3, count=40, role=ProbeRole.MIXED):
+        parts: dict[str, float] = {}
+        for _, counts in step_features(probe.program):
+            for column, amount in counts.items():
+                parts[column.name] = parts.get(column.name, 0.0) + amount
+        assert parts == {column.name: amount for column, amount in features(probe.program).items()}
+
+
+def test_work_before_a_call_is_in_its_features_and_the_call_alone_is_in_no_others() -> None:
+    probe = ProbeBuilder(4, 4)
+    turned = nodes.make_view([probe.read(8)], Map(1, 8, [0, 2], [6, 0]))
+    probe.write(probe.issue(Kind.ALL_REDUCE, turned))
+    [called] = [counts for step, counts in step_features(done(probe)) if step.action is Action.START]
+    assert {column.name: amount for column, amount in called.items()} == {
+        "all_reduce.node4.alone.count": 1, "all_reduce.node4.alone.bytes": 32,
+        "after_work.count": 1, "after_work.bytes": 32,
+    }  # fmt: skip

@@ -16,8 +16,8 @@ from torch.nn import functional
 from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
 from overlayccl_core.launching.status import Phase
+from overlayccl_core.step.driver import SiteModule, run_step
 from overlayccl_core.training import arm
-from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.models import llama
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from overlayccl_core.training.worker import relative_error

@@ -24,8 +24,8 @@ from overlayccl_core.program.kinds import COLLECTIVES, DType
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
-from overlayccl_core.training.driver import SiteModule, run_step
-from overlayccl_core.training.segments import StepSegment
+from overlayccl_core.step.driver import SiteModule, run_step
+from overlayccl_core.step.segment import StepSegment
 from tests import known_cases
 
 RANKS = 4

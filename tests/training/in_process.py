@@ -22,9 +22,10 @@ from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program, Read, Write
 from overlayccl_core.rewrites.recipe import Recipe, TransposeOf, replay
-from overlayccl_core.training.driver import SiteModule, run_step
+from overlayccl_core.step.driver import SiteModule, run_step
+from overlayccl_core.step.segment import StepSegment
 from overlayccl_core.training.pieces import pieces_of
-from overlayccl_core.training.segments import StepSegment, Tensor
+from overlayccl_core.training.segments import Tensor
 from overlayccl_core.training.worker import relative_error
 
 PATIENCE_S = 300.0

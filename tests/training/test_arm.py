@@ -13,8 +13,8 @@ from overlayccl_core.backends.torch_ranks.driver import load_module
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration import models
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.step.driver import SiteModule
 from overlayccl_core.training.arm import ArmState, Modules, mean_loss, unsharded_gradients
-from overlayccl_core.training.driver import SiteModule
 from overlayccl_core.training.launches import arm_site
 from overlayccl_core.training.plan import Arm
 

@@ -11,10 +11,11 @@ import torch
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.step.driver import SiteModule, run_step
+from overlayccl_core.step.segment import StepSegment
 from overlayccl_core.training.data_parallel import ChainStage, DataParallelStep
-from overlayccl_core.training.driver import SiteModule, run_step
 from overlayccl_core.training.models.llama import Pieces
-from overlayccl_core.training.segments import StepSegment, Tensor
+from overlayccl_core.training.segments import Tensor
 from tests.training.in_process import programs_of, worst_error
 from tests.training.test_pipeline_parallel import CHEATS
 

@@ -16,9 +16,10 @@ from overlayccl_core.gates import legality
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.step.segment import Name, StepSegment
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.models.llama import Pieces
-from overlayccl_core.training.segments import Name, StepSegment, averaging
+from overlayccl_core.training.segments import averaging
 from overlayccl_core.training.worker import relative_error
 from overlayccl_core.workloads.llama import Model
 from tests.training.in_process import run_on_all

@@ -17,7 +17,8 @@ from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
-from overlayccl_core.training.segments import Name, StepSegment, Tensor
+from overlayccl_core.step.segment import Name, StepSegment
+from overlayccl_core.training.segments import Tensor
 from overlayccl_core.training.sharded import ShardedStep
 from tests.known_cases import case
 from tests.training.in_process import programs_of, replayed, run_on_all, worst_error

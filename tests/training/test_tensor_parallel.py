@@ -12,9 +12,9 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.program.library import Role, read_library
 from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.step.segment import Name
 from overlayccl_core.training.arm import unsharded_gradients
 from overlayccl_core.training.models.llama import Pieces
-from overlayccl_core.training.segments import Name
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from tests.training.in_process import programs_of, worst_error
 

@@ -125,7 +125,7 @@ ROWS = [
     Row(
         "the step driver",
         behind("train"),
-        appended(f"{CORE}/training/driver.py"),
+        appended(f"{CORE}/step/driver.py"),
         problems=TRAINED,
         on_trn1=behind("confirm"),  # which also times models, if there are any
     ),

@@ -20,6 +20,7 @@ READS = {
         "shortlist": "known_ways price search mended_search",
         "bench": "shortlist",
         "finalists": "probe known_ways price search mended_search shortlist bench",
+        "time_segments": "selftest",
         "train": "finalists",
         "choose": "probe known_ways search mended_search shortlist bench finalists train",
         "confirm": "finalists train choose",

@@ -8,9 +8,10 @@ import torch
 from overlayccl_core.workloads.experts import Model
 from torch.nn.functional import silu
 
+from overlayccl_core.step.segment import StepSegment, Value
 from overlayccl_core.training import pieces
 from overlayccl_core.training.pieces import TrainingStep
-from overlayccl_core.training.segments import Recorded, StepSegment, Tensor, Value, share_of_mean
+from overlayccl_core.training.segments import Recorded, Tensor, share_of_mean
 
 Values = Mapping[Value, Tensor]
 

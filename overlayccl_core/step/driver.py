@@ -10,6 +10,7 @@ schedule, and all ranks, with the same modules and segments, do the same in the 
 Left-over segments (`StepSegment.left_over`) run when a module reports a call in flight, at the latest before the
 next segment.
 
+Of values it asks `reshape` and `detach` only: those of the price in the step (price.py) are no tensors.
 A value is dropped after the last segment needing it has run, or when a module has read it.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import port_text
-from overlayccl_core.training.segments import Name, StepSegment, Tensor, Value
+from overlayccl_core.step.segment import Name, StepSegment, Value
 
 MEANWHILE = "meanwhile"  # attribute of an emitted module: a function to call while a collective is in flight
 
@@ -85,7 +86,7 @@ class _Step:
 
     def __init__(self, segments: Iterable[StepSegment]) -> None:
         self.segments: dict[Name, StepSegment] = {s.name: s for s in segments}
-        self.values: dict[Value, Tensor] = {}
+        self.values: dict[Value, Any] = {}
         self.written: set[Value] = set()
         self.done: set[Name] = set()
         self.giver: dict[Value, StepSegment] = {}
@@ -138,7 +139,7 @@ class _Step:
         users = self.users.get(value, ())
         return not users or any(self.is_ready(segment, value) for segment in users)
 
-    def write(self, value: Value, tensor: Tensor) -> None:
+    def write(self, value: Value, tensor: Any) -> None:
         """Store an output and run the segments it makes ready."""
         self.written.add(value)
         if self.uses_left.get(value):

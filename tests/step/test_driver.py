@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from overlayccl_core.program.nodes import Port
-from overlayccl_core.training.driver import SiteModule, StuckStep, run_step
-from overlayccl_core.training.segments import Name, Recorded, StepSegment, Value
+from overlayccl_core.step.driver import SiteModule, StuckStep, run_step
+from overlayccl_core.step.segment import Name, StepSegment, Value
 
 
 class Read:
@@ -229,14 +229,3 @@ def test_a_value_is_dropped_once_its_last_segment_has_run_or_its_module_has_it()
         [segment("gives", gives=(port("s", "in", 0),)), last, first, segment("gives more", gives=(later,))],
     )
     assert seen == {"gives": set(), "first": {"out"}, "last": {"out"}, "gives more": set()}
-
-
-def test_recorded_runs_backward_piece_by_piece() -> None:
-    weight = torch.tensor([2.0, 3.0], requires_grad=True)
-    x = torch.tensor([1.0, 5.0])
-    first = Recorded(lambda v: v * weight, x)
-    second = Recorded(lambda v: v.square().sum(), first.values[0])
-    [cotangent] = second.backward(torch.tensor(1.0))
-    [gradient] = first.backward(cotangent)
-    assert gradient.tolist() == [8.0, 90.0]
-    assert weight.grad is not None and weight.grad.tolist() == [4.0, 150.0]

@@ -1,0 +1,79 @@
+"""Calls beside computing: what a call takes of its rank's core, and how much it slows beside local work.
+
+A call of C microseconds by itself needs `cpu` C of its rank's core. While the core computes, too, the call goes
+on at 1 / `slower` of its pace, and takes cpu / slower of the core. So local work of W microseconds that starts
+with the call ends at t = W / (1 - cpu / slower). If the call is over before (C slower < t), the work is over after
+W + cpu C: long work shows what the call takes of the core. Else the call is over after C + t (1 - 1 / slower):
+short work shows the slowdown.
+
+Ranks of a host compute at the same time, so W and C hold what sharing its cores costs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import log
+from typing import Any
+
+import numpy as np
+
+from overlayccl_core.costmodel.features import reach_of
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import payload_bytes
+
+CPU = np.linspace(0, 1, 51)
+SLOWER = np.linspace(1, 3, 41)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """A call beside computing: the core's part (0..1) of its time, and by what factor the call takes longer."""
+
+    cpu: float
+    slower: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Times of a call alone, of local work alone, and of both at the same time."""
+
+    call_us: float
+    work_us: float
+    both_us: float
+
+
+def both_us(call_us: float, work_us: float, shares: Shares) -> float:
+    """Return the time of a call and of local work that start together."""
+    left = 1 - shares.cpu / shares.slower  # of the core
+    if left * shares.slower * call_us <= work_us:
+        return work_us + shares.cpu * call_us
+    return call_us + work_us / left * (1 - 1 / shares.slower)
+
+
+def fit_shares(timed: Sequence[Together]) -> Shares:
+    """Return the shares of a grid with the least squared relative error; of equal ones, the least `slower`."""
+
+    def error(shares: Shares) -> float:
+        return sum((both_us(one.call_us, one.work_us, shares) / one.both_us - 1) ** 2 for one in timed)
+
+    grid = (Shares(cpu=float(cpu), slower=float(slower)) for slower, cpu in product(SLOWER, CPU))
+    return min(grid, key=error)
+
+
+class Beside:
+    """Shares of the calls of a deployment, by kind, reach and size."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Read the rows of the table `beside`."""
+        self._known: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+        for row in sorted(rows, key=lambda one: one["payload_bytes"]):
+            of_kind = self._known.setdefault((row["kind"], row["reach"]), [])
+            of_kind.append((log(row["payload_bytes"]), row["cpu_share"], row["slower"]))
+
+    def of(self, call: Sequence[Node], ranks_per_node: int) -> Shares | None:
+        """Return the shares of a call, between the nearest sizes; None if its kind was not probed at its reach."""
+        if not (known := self._known.get((call[0].kind.value, reach_of(call[0], ranks_per_node)))):
+            return None
+        sizes, cpu, slower = zip(*known, strict=True)
+        size = log(sum(map(payload_bytes, call)))
+        return Shares(cpu=float(np.interp(size, sizes, cpu)), slower=float(np.interp(size, sizes, slower)))

@@ -82,8 +82,8 @@ def launches(
 
 
 def _seeds(purpose: Purpose, launch: int, steps: StepSettings) -> tuple[int, ...]:
-    """Return an arm's seeds in a launch: only the first launch has losses and steps without communication."""
-    if purpose is Purpose.TIMED:
+    """Return an arm's seeds in a launch: only the first has losses, and quiet and idle steps that take no turns."""
+    if purpose is Purpose.TIMED or (purpose is not Purpose.LOSS and steps.in_turns):
         return (launch,)
     if launch:
         return ()

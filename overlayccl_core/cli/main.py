@@ -20,6 +20,7 @@ from overlayccl_core.cli import (
     estimate,
     explain,
     init,
+    overlap,
     problems,
     prove,
     report,
@@ -39,7 +40,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 COMMANDS: tuple[ModuleType, ...] = (
     *(problems, trace, prove, score, try_strategy, tune, ask, bucket),
     *(capture, run_script),
-    *(explain, summary, report, schema, doctor, estimate),
+    *(explain, summary, overlap, report, schema, doctor, estimate),
     *(verify, compare, init, why),
 )
 PLACE = (

@@ -58,7 +58,7 @@ def arms_by_model(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[str, dict[s
     by_model: dict[str, dict[str, list[Row]]] = {}
     for row in steps.iter_rows(named=True):
         model = label(row["model"], row["microbatches"])
-        if row["purpose"] != Purpose.QUIET and (model, row["arm"]) not in failed:
+        if row["purpose"] in (Purpose.TIMED, Purpose.LOSS) and (model, row["arm"]) not in failed:
             by_model.setdefault(model, {}).setdefault(row["arm"], []).append(row)
     seen = {
         model: {arm: _evidence(arm, rows) for arm, rows in arms.items()} for model, arms in by_model.items()

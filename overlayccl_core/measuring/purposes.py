@@ -8,4 +8,5 @@ class Purpose(StrEnum):
 
     TIMED = "timed"
     QUIET = "quiet"  # every collective replaced by local work: it leaves the model's own time
+    IDLE = "idle"  # the model gives at once what it computed before: it leaves the calls' own time
     LOSS = "loss"  # many steps from several seeds, not timed

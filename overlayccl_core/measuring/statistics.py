@@ -214,6 +214,16 @@ def ratio_within(
     return Ratio(value=value, low=min(float(low), value), high=max(float(high), value))
 
 
+def over_launches(each: ArrayLike) -> Ratio:
+    """Return the median of a figure of each launch [launches], with Student's interval; none below 3 launches."""
+    values = np.asarray(each, np.float64)
+    value = float(np.median(values))
+    if len(values) < FEWEST_LAUNCHES:
+        return Ratio(value=value)
+    low, high = _student(values)
+    return Ratio(value=value, low=min(low, value), high=max(high, value))
+
+
 def over_seeds(ratios: ArrayLike) -> Ratio:
     """Return the median of a search's ratios to the best [seeds], with Student's interval of the logarithms.
 
@@ -236,10 +246,16 @@ def _of_any_launch(value: float, ends: Floats) -> tuple[float, float]:
 
 def _over_launches(logs: Floats) -> tuple[float, float]:
     """Return Student's interval, of the logarithms of ratios: [launches or seeds] -> (low, high) of the ratio."""
+    low, high = _student(logs)
+    return float(np.exp(low)), float(np.exp(high))
+
+
+def _student(values: Floats) -> tuple[float, float]:
+    """Return Student's interval of the mean: [values] -> (low, high)."""
     from scipy.special import stdtrit  # slow to import, needed for launches and seeds only
 
-    half = stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2) * logs.std(ddof=1) / len(logs) ** 0.5
-    return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
+    half = stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / len(values) ** 0.5
+    return float(values.mean() - half), float(values.mean() + half)
 
 
 def _ratios(a: Floats, b: Floats, resamples: int, random: np.random.Generator) -> Floats:

@@ -11,6 +11,7 @@ before the run goes on.
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from overlayccl_core.configuration.settings import ConfirmSection, Settings
 from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables, choices_of, deployed_rows, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.faults import fault, fault_in_step
+from overlayccl_core.evidence.overlap import fastest_of_both
 from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, splits_of
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
@@ -47,6 +49,7 @@ from overlayccl_core.training.plan import StepSettings
 from overlayccl_core.training.roster import Roster
 
 Row = dict[str, Any]
+TAKEN_APART = (Purpose.TIMED, Purpose.QUIET, Purpose.IDLE)
 HEAD = ("case", "direction", "arm", "candidate")
 BATCH_NAME = "confirm"
 
@@ -292,15 +295,26 @@ def arms_beside(
     rows = [row for decided in problems.values() for row in rows_of(decided)]
     arms = Roster(model, deployment, backend_of(deployment), rows)
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
-    wanted = arms_to_confirm(chosen, splits_of(model.name, before.steps, before.stamps))
+    trained = splits_of(model.name, before.steps, before.stamps)
+    apart = {(one.microbatches, one.arm) for one in fastest_of_both(trained, before.stamps)}
+    wanted = arms_to_confirm(chosen, trained)
     plainest_first = arms_of(problems_of(model, deployment.ranks))
     files = {name: decided.module for name, decided in problems.items()}
     for microbatches in model.microbatches:
-        names = wanted.get(microbatches, ())
-        arms.add(microbatches, [one for one in plainest_first if one in names], lambda _: (Purpose.TIMED,))
+        names = {*wanted.get(microbatches, ()), *(arm for m, arm in apart if m == microbatches)}
+        arms.add(
+            microbatches,
+            [one for one in plainest_first if one in names],
+            partial(_purposes, microbatches, apart),
+        )
         arms.add_deployed(microbatches, files)
         arms.add_framework(microbatches, names)
     return arms
+
+
+def _purposes(microbatches: int, apart: Collection[tuple[int, str]], arm: str) -> tuple[Purpose, ...]:
+    """Return the purposes of an arm; apart: the arms whose steps are taken apart (`evidence.overlap`)."""
+    return TAKEN_APART if (microbatches, arm) in apart else (Purpose.TIMED,)
 
 
 def steps_of(settings: ConfirmSection) -> StepSettings:
@@ -309,4 +323,5 @@ def steps_of(settings: ConfirmSection) -> StepSettings:
         seconds=settings.step_seconds,
         minimum_steps=settings.minimum_steps,
         maximum_steps=settings.maximum_steps,
+        in_turns=True,
     )

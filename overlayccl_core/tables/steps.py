@@ -12,7 +12,7 @@ from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.job_status import OF_AN_ARM
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, PROBLEM
-from overlayccl_core.tables.table import Column, Table, integer, number, numbers, text
+from overlayccl_core.tables.table import Column, Table, flag, integer, number, numbers, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT, OF_A_LAUNCH
 
 STEPS = Table(
@@ -20,7 +20,7 @@ STEPS = Table(
     row="one launch of one arm, at one count of microbatches, for one purpose and seed",
     folder="train/<model>/",
     rule="train",
-    version=6,
+    version=7,
     columns=(
         text("model", doc="a file in config/models"),
         integer("microbatches", doc="into which a batch is split"),
@@ -31,7 +31,8 @@ STEPS = Table(
         text(
             "purpose",
             values=tuple(Purpose),
-            doc="quiet: the same step with local work in place of every collective",
+            doc="quiet: the same step with local work in place of every collective; idle: with the values of a "
+            "step before in place of the model's work",
         ),
         integer("seed", doc="of parameters and batches"),
         integer("launch", doc="which start of the ranks; ratios hold within one only"),
@@ -79,7 +80,7 @@ STAMPS = Table(
     row="one site of one arm at one count of microbatches",
     folder="train/<model>/",
     rule="train",
-    version=6,
+    version=7,
     columns=(
         text("model", doc="a file in config/models"),
         integer("microbatches", doc="into which a batch is split"),
@@ -91,6 +92,7 @@ STAMPS = Table(
         DIRECTION,
         text("candidate", doc="what ran there"),
         text("program", doc="digest of the Program that ran"),
+        flag("overlaps", doc="whether a call of it can be in flight while the model computes"),
         text("library", doc="of collectives"),
         text("library_version", doc="as it tells itself"),
         integer("calls", doc="library calls per step"),

@@ -9,9 +9,10 @@ from overlayccl_core.backends.rank import Deployed, Rank
 from overlayccl_core.configuration.models import Model
 from overlayccl_core.measuring.frameworks import framework_arm
 from overlayccl_core.step.driver import MEANWHILE, SiteModule, run_step
+from overlayccl_core.step.segment import Name, Value
 from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import Arm, ArmSite
-from overlayccl_core.training.segments import Tensor
+from overlayccl_core.training.segments import Tensor, at_once
 
 LEARNING_RATE = 1e-3
 FUSED = ("cpu", "cuda")  # devices with a fused AdamW in torch itself
@@ -62,11 +63,17 @@ def _loaded(site: ArmSite, rank: Rank, name: str) -> ModuleType | Deployed:
 
 
 class ArmState:
-    """An arm's model, modules and optimizer on this rank, initialized from one seed."""
+    """An arm's model, modules and optimizer on this rank, initialized from one seed.
 
-    def __init__(self, arm: Arm, model: Model, modules: Modules, rank: Rank, *, seed: int) -> None:
+    idle: Its steps after the first do the calls alone, on the values of the first.
+    """
+
+    def __init__(
+        self, arm: Arm, model: Model, modules: Modules, rank: Rank, *, seed: int, idle: bool = False
+    ) -> None:
         self.arm = arm
         self.modules = modules
+        self.given: dict[Name, Mapping[Value, Tensor]] | None = {} if idle else None
         cls = pieces_of(model)
         full = cls.full_parameters(model, seed)
         self.framework = None
@@ -92,7 +99,8 @@ class ArmState:
             return self.framework(microbatches)
         self.pieces.leaves_work = self.modules.lets_work
         step = self.pieces.step(microbatches, early=self.modules.overlap)
-        run_step(self.modules.fresh(), step.segments())
+        segments = step.segments() if self.given is None else at_once(step.segments(), self.given)
+        run_step(self.modules.fresh(), segments)
         return torch.stack(list(step.losses.values())) if step.losses else None
 
     def step(self, batch: Batch) -> Tensor | None:

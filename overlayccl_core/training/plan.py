@@ -57,11 +57,14 @@ class StepSettings:
     Attributes:
         seconds: Time for timed steps; their number follows. An arm SLOW times as long as the fastest gets
             minimum_steps.
+        in_turns: Whether quiet and idle steps take turns with the timed ones, in every launch, as many of each;
+            else a few come after them, in the first launch.
     """
 
     seconds: float
     minimum_steps: int
     maximum_steps: int
+    in_turns: bool = False
     loss_steps: int = 0
     loss_seeds: tuple[int, ...] = ()  # empty if losses are not compared
 

@@ -16,6 +16,7 @@ from overlayccl_core.measuring.frameworks import framework_arm
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.training.launches import Training, arm_site, module_name
 from overlayccl_core.training.plan import Arm, ArmSite, StepSettings
@@ -154,6 +155,7 @@ class Roster:
                 "direction": program.problem.direction.value,
                 "candidate": row["candidate"],
                 "program": program.digest,
+                "overlaps": overlaps(program),
             }
         )
         return arm_site(site.name, program, case.members(), deployed)

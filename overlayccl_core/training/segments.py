@@ -1,6 +1,7 @@
 """The work of segments in torch, each under autograd on its own."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,24 @@ def backward(outputs: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Non
     Variable._execution_engine.run_backward(
         outputs, cotangents, False, False, (), allow_unreachable=True, accumulate_grad=True
     )  # keep_graph, create_graph, inputs
+
+
+def at_once(
+    segments: Iterable[StepSegment], given: dict[Name, Mapping[Value, Tensor]]
+) -> Iterator[StepSegment]:
+    """Yield segments that give again what they gave before, without their work.
+
+    Args:
+        given: What they gave; those that are not in it do their work, and then are.
+    """
+
+    def again(segment: StepSegment, values: Mapping[Value, Tensor]) -> Mapping[Value, Tensor]:
+        if segment.name not in given:
+            given[segment.name] = segment.work(values)
+        return given[segment.name]
+
+    for segment in segments:
+        yield replace(segment, work=partial(again, segment))
 
 
 def share_of_mean(loss: Tensor, microbatches: int) -> Tensor:

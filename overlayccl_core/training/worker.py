@@ -35,7 +35,7 @@ from overlayccl_core.training.segments import Tensor
 COLD = 1  # first steps of an arm, recorded as cold; the second is as fast as later ones (benchmarks/cold.py)
 # The same on lazy devices: the first step creates the optimizer's state, an input of later steps.
 COMPILING = 2
-QUIET_STEPS = 2  # steps without communication; they differ little
+FEW_STEPS = 2  # quiet and idle ones, unless they take turns with the timed ones; they differ little
 
 
 @dataclass(slots=True)
@@ -92,11 +92,10 @@ class _Trainer:
         drawn = self.pieces.batch(self.plan.model, seed=seed, step=step, replica=replica)
         return self.pieces.on(self.rank.device, drawn)
 
-    def state(self, index: int, seed: int, modules: Modules | None = None) -> ArmState:
+    def state(self, index: int, seed: int, modules: Modules | None = None, *, idle: bool = False) -> ArmState:
         """Return an arm with its initial parameters."""
-        return ArmState(
-            self.plan.arms[index], self.plan.model, modules or self.modules[index], self.rank, seed=seed
-        )
+        modules = modules or self.modules[index]
+        return ArmState(self.plan.arms[index], self.plan.model, modules, self.rank, seed=seed, idle=idle)
 
     # -------------------------------------------------------------------------------------------- inspection
     def inspect(self) -> None:
@@ -155,26 +154,34 @@ class _Trainer:
 
     # ------------------------------------------------------------------------------------------------- steps
     def time(self) -> None:
-        """Time steps of all arms in turns; in the first launch also steps without communication."""
+        """Time steps of all arms in turns; in turn with them or after them quiet and idle steps."""
         self.rank.status.enter(Phase.TIMING)
         gc.collect()
         gc.disable()
-        seed, settings = self.plan.launch, self.plan.settings
-        timed = [
-            _Course(index, Purpose.TIMED, seed, self.state(index, seed), self.cold)
-            for index, arm in enumerate(self.plan.arms)
-            if Purpose.TIMED in arm.purposes
-        ]
+        settings = self.plan.settings
+        timed, parts = self._courses(Purpose.TIMED), self._courses(Purpose.QUIET, Purpose.IDLE)
+        if settings.in_turns:
+            timed, parts = [*timed, *parts], []
+        elif self.plan.launch:
+            parts = []
         self._run(timed, settings.minimum_steps, settings.seconds)
-        silent = [
-            _Course(index, Purpose.QUIET, seed, self.state(index, seed, modules), self.cold)
-            for index, modules in self.quiet.items()
-            if not self.plan.launch
-        ]
-        self._run(silent, QUIET_STEPS)
+        self._run(parts, FEW_STEPS)
         gc.enable()
-        for course in (*timed, *silent):
+        for course in (*timed, *parts):
             self._keep(course, self.cold)
+
+    def _courses(self, *purposes: Purpose) -> list[_Course]:
+        seed = self.plan.launch
+        return [
+            _Course(index, purpose, seed, self._state_for(purpose, index, seed), self.cold)
+            for index, arm in enumerate(self.plan.arms)
+            for purpose in purposes
+            if purpose in arm.purposes
+        ]
+
+    def _state_for(self, purpose: Purpose, index: int, seed: int) -> ArmState:
+        modules = self.quiet[index] if purpose is Purpose.QUIET else None
+        return self.state(index, seed, modules, idle=purpose is Purpose.IDLE)
 
     def _run(self, courses: Sequence[_Course], fewest: int, seconds: float = 0.0) -> None:
         """Run the cold and the fewest timed steps of all courses, then more of the fast ones, as time allows.
@@ -197,7 +204,12 @@ class _Trainer:
             now - started, now - warm, *(one.step_s for one in courses)
         )
         meeting = max(in_turns / fewest - sum(each), 0.0) / len(courses)  # the ranks' barrier before a step
-        more = more_steps([one + meeting for one in each], seconds - spent, self.plan.settings)
+        more = more_steps(
+            [one + meeting for one in each],
+            seconds - spent,
+            self.plan.settings,
+            timed=[course.purpose is Purpose.TIMED for course in courses],
+        )
         for number in range(max(more)):
             taking_part = [which for which, mine in enumerate(more) if number < mine]
             self._round(courses, random.permutation(taking_part).tolist(), self.cold + fewest + number)
@@ -254,14 +266,18 @@ class _Trainer:
         )
 
 
-def more_steps(each: Sequence[float], seconds: float, settings: StepSettings) -> list[int]:
-    """Return the number of timed steps of every arm after the first minimum_steps: none for slow arms.
+def more_steps(
+    each: Sequence[float], seconds: float, settings: StepSettings, *, timed: Sequence[bool] | None = None
+) -> list[int]:
+    """Return the number of steps of every course after the first minimum_steps: none for slow ones.
 
     Args:
-        each: Seconds of a step of every arm, with the barrier before it.
-        seconds: The time left for all arms.
+        each: Seconds of a step of every course, with the barrier before it.
+        seconds: The time left for all courses.
+        timed: Whether a course's steps are whole ones: the fastest of these is the measure of slow. None: all are.
     """
-    slow = [one >= SLOW * min(each) for one in each]
+    whole = [one for one, is_timed in zip(each, timed or (), strict=False) if is_timed] or each
+    slow = [one >= SLOW * min(whole) for one in each]
     of_others = sum(one for one, is_slow in zip(each, slow, strict=True) if not is_slow)
     fitting = min(max(int(seconds / of_others), 0), settings.maximum_steps - settings.minimum_steps)
     return [0 if is_slow else fitting for is_slow in slow]

@@ -50,7 +50,7 @@ def tensor_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) 
     arms = Arms(
         models.load("nano").changed(layers=LAYERS, batch=M, microbatches=(M,), loss_microbatches=M), CHEATS
     )
-    everything = (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
+    everything = (Purpose.TIMED, Purpose.QUIET, Purpose.IDLE, Purpose.LOSS)
     for name in ("developer", "merged_over_microbatches"):
         arms.add(name, everything, entry=name, exit=name)
     copies = "all_to_all_of_copies"
@@ -156,6 +156,9 @@ def test_launches_pair_steps_and_in_quiet_ones_nothing_is_exchanged(
         apart = np.ptp(quiet[arm][0]["losses"], axis=1)  # step by step, over ranks
         assert apart.min() > 1e-3 > np.ptp(timed[arm][0]["losses"], axis=1).max()
     assert not quiet["drops"]
+    [idle] = rows(tensor_parallel, "idle")["developer"]  # its model computes in the first, cold step only
+    assert len(idle["losses"]) == 1 and len(idle["steps_us"]) == 2
+    assert max(idle["steps_us"]) < np.median(timed["developer"][0]["steps_us"])
 
 
 @pytest.mark.ranks

@@ -2,7 +2,23 @@
 
 import torch
 
-from overlayccl_core.training.segments import Recorded
+from overlayccl_core.step.segment import StepSegment, Value
+from overlayccl_core.training.segments import Recorded, at_once
+
+
+def test_segments_at_once_work_the_first_time_only() -> None:
+    x, y = ("site", ("x",)), ("site", ("y",))
+    worked: list[Value] = []
+
+    def work(values: dict[Value, float]) -> dict[Value, float]:
+        worked.append(x)
+        return {y: values[x] + 1}
+
+    segment, given = StepSegment(name=("add",), needs=(x,), gives=(y,), work=work), {}
+    for number in (1.0, 5.0):
+        [again] = at_once([segment], given)
+        assert again.work({x: number}) == {y: 2.0} and again.needs == (x,)
+    assert worked == [x]
 
 
 def test_recorded_runs_backward_piece_by_piece() -> None:

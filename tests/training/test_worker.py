@@ -28,6 +28,8 @@ def test_seconds_that_are_left_go_to_what_is_not_slow() -> None:
     assert more_steps([1.0, 0.1, 0.19], 50.0, settings) == [0, 5, 5]
     assert more_steps([1.0, 0.1, 0.19], 0.2, settings) == [0, 0, 0]
     assert more_steps([1.0, 0.1, 0.19], -5.0, settings) == [0, 0, 0]
+    parts = [True, True, False]  # the third is a part of a step: nobody is slow beside it
+    assert more_steps([1.0, 0.9, 0.1], 50.0, settings, timed=parts) == [5, 5, 5]
 
 
 COMPILE_S = 1000

@@ -51,8 +51,7 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A timed Program. judges: its cross-validated residual counts, as of mixed Programs; structured probes are not
-    run for their own sake."""
+    """A timed Program. judges: its cross-validated residual counts, as of Programs like those to be priced."""
 
     features: Features
     time_us: float
@@ -73,7 +72,7 @@ def fit(observations: Sequence[Observation], settings: FitSettings, *, fingerpri
     judges = sum(o.judges for o in observations)
     if judges < settings.folds:
         raise ValueError(
-            f"a fit needs at least {settings.folds} mixed Programs to judge it (got {judges}): "
+            f"a fit needs at least {settings.folds} mixed and shape probes to judge it (got {judges}): "
             "run the probes again with more of them"
         )
     if bad := [o.time_us for o in observations if not o.time_us > 0]:
@@ -162,7 +161,8 @@ def _increments_that_help(
     kept: tuple[Increment, ...] = ()
     system = _System(observations, kept, settings.ridge)
     best, unidentified = system.error(settings), int((~system.told_apart()).sum())
-    for increment in (i for i in Increment if i is not Increment.NONE):
+    counted = {c.increment for o in observations for c in o.features}
+    for increment in (i for i in Increment if i is not Increment.NONE and i in counted):
         system = _System(observations, (*kept, increment), settings.ridge)
         if (~system.told_apart()).sum() > unidentified:
             continue

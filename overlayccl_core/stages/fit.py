@@ -1,4 +1,4 @@
-"""fit: theta from the structured and mixed probes, judged on the held-out ones. Needs no ranks."""
+"""fit: theta from structured, shape and mixed probes, judged on the held-out ones. Needs no ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def run(settings: Settings, probes: pl.DataFrame, *, progress: Callable[[str], N
     measured = measurements(probes.iter_rows(named=True))
     programs = _programs(probes, measured)
     fitted = [
-        Observation(features=counts, time_us=timed.estimate.value, judges=role is ProbeRole.MIXED)
+        Observation(features=counts, time_us=timed.estimate.value, judges=role.judges)
         for role, counts, timed in programs
         if role is not ProbeRole.HELD_OUT
     ]

@@ -48,7 +48,7 @@ rule all:
         ),
         of_jobs("search", search=PIPELINE.searches),
         of_jobs("trial", search=PIPELINE.asking),
-        of_jobs("train", "confirm", "deploy", "summary", "report"),
+        of_jobs("train", "confirm", "deploy", "price_ablation", "summary", "report"),
 
 
 include: "rules/archive.smk"

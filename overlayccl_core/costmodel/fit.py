@@ -11,13 +11,13 @@ quantiles of those residuals: theta's intervals say nothing of effects outside t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from overlayccl_core.costmodel.features import Feature, Features, Increment, Term
+from overlayccl_core.costmodel.features import Feature, Features, Increment
 from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 
 Floats = NDArray[np.float64]
@@ -194,32 +194,3 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
             )
         )
     return tuple(coefficients)
-
-
-def errors_without_terms(
-    observations: Sequence[Observation], settings: FitSettings
-) -> dict[Term | None, float]:
-    """Return the cross-validated median relative error of the whole model (None), and without each term.
-
-    Without amortization, collectives started while others are outstanding cost as much as alone.
-    """
-    errors: dict[Term | None, float] = {None: _error(observations, settings)}
-    for term in {c.term for o in observations for c in o.features}:
-        errors[term] = _error([_without(o, term) for o in observations], settings)
-    return errors
-
-
-def _error(observations: Sequence[Observation], settings: FitSettings) -> float:
-    measured_over_predicted = fit(observations, replace(settings, bootstraps=2)).residuals
-    return float(np.median(np.abs(1 / measured_over_predicted - 1)))
-
-
-def _without(observation: Observation, term: Term) -> Observation:
-    kept: dict[Feature, float] = {}
-    for column, amount in observation.features.items():
-        if column.term is not term:
-            kept[column] = kept.get(column, 0.0) + amount
-        elif term is Term.AMORTIZATION and ".together." in column.name:
-            alone = replace(column, name=column.name.replace(".together.", ".alone."), term=Term.COLLECTIVES)
-            kept[alone] = kept.get(alone, 0.0) + amount
-    return replace(observation, features=kept)

@@ -14,7 +14,7 @@ from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
-from overlayccl_core.report import accuracy
+from overlayccl_core.report import accuracy, price_ablations
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -62,7 +62,8 @@ class Point:
 
 def blocks(tree: Tree) -> list[Block]:
     """Return the scatter plot, the figures beside the repeat error, and the regret of every choice."""
-    return [*_compared(tree), *_rightness(tree), *accuracy.blocks(tree), *_regret(tree)]
+    right = [*_rightness(tree), *accuracy.blocks(tree), *_regret(tree)]
+    return [*_compared(tree), *right, *price_ablations.blocks(tree)]
 
 
 @sourced

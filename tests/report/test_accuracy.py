@@ -1,4 +1,4 @@
-"""Whether prices are as right as asked: what the page and the end of a run say of it."""
+"""Whether prices are as right as asked, and what the model's parts are worth: what a page says of it."""
 
 import shutil
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from overlayccl_core.costmodel.targets import PriceWord
+from overlayccl_core.report import price_ablations
 from overlayccl_core.report.accuracy import blocks, lines, verdicts
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -51,6 +52,17 @@ def test_the_page_has_a_row_for_each_and_the_line_names_what_falls_short(tree: T
     assert cells["uniform_a2a"] == "falls short: error 14.0% (at most 10.0%), regret 20.0% (at most 5%)"
     said, _ = lines(tree)
     assert "for 1 of 3 Problems" in said and "uniform_a2a (error 14.0%" in said and "8%: grad_ar" in said
+
+
+def test_the_parts_of_the_model_stand_behind_the_whole_one(whole: Path) -> None:
+    _, table = price_ablations.blocks(Tree(path=whole))
+    assert table.kind == "table"
+    assert [(*row[:2], row[3]) for row in table.rows] == [
+        ("held-out mixed Programs", "nothing", "6.0%"),
+        ("held-out mixed Programs", "collectives", "70.0%"),
+        ("candidates of all benches", "nothing", "6.0%"),
+        ("candidates of all benches", "collectives", "70.0%"),
+    ]
 
 
 def test_before_a_bench_there_is_nothing_to_say(tree: Tree, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
         p.relative_to(results).as_posix() for p in results.rglob("*.parquet") if ".partial" not in p.parts
     }
     deployment = (
-        *("selftest", "capabilities", "probes", "theta", "fidelity"),
+        *("selftest", "capabilities", "probes", "theta", "fidelity", "price_ablations"),
         *("confirmed", "confirmed_steps", "confirmed_stamps", "summary", "deployed", "splits"),
     )
     problem = (

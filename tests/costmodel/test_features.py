@@ -97,17 +97,18 @@ def test_a_pipeline_waits_once_for_each_start_but_one() -> None:
 
 
 def test_a_permute_beside_another_is_counted_apart_and_one_beside_other_kinds_is_not() -> None:
-    """Three permutes and a sum, then one permute after all have come."""
+    """Three permutes and a sum; then a sum, and two permutes: the first has come before the second starts."""
     probe = ProbeBuilder(4, 4)
     kinds = (Kind.COLLECTIVE_PERMUTE, Kind.ALL_REDUCE, Kind.COLLECTIVE_PERMUTE, Kind.COLLECTIVE_PERMUTE)
     for x in [probe.issue(kind, probe.read(8)) for kind in kinds]:
         probe.write(x)
-    beside_a_sum = [probe.issue(kind, probe.read(8)) for kind in (Kind.ALL_REDUCE, Kind.COLLECTIVE_PERMUTE)]
-    for x in beside_a_sum:
-        probe.write(x)
+    total, first = (probe.issue(kind, probe.read(8)) for kind in (Kind.ALL_REDUCE, Kind.COLLECTIVE_PERMUTE))
+    probe.write(first)
+    probe.write(probe.issue(Kind.COLLECTIVE_PERMUTE, probe.read(8)))
+    probe.write(total)
     amounts = {c.name: v for c, v in features(done(probe)).items()}
     assert amounts["collective_permute.further.count"] == 2
-    assert amounts["collective_permute.node.together.count"] == 3
+    assert amounts["collective_permute.node.together.count"] == 4
 
 
 def test_where_ranks_compile_permutes_of_one_depth_are_beside_each_other() -> None:

@@ -90,6 +90,8 @@ def _coefficient(column: Feature, value: float) -> Coefficient:
 
 def _value(column: Feature, topology: Topology) -> float:
     name, of = column.name.split("."), topology.calibration
+    if column.increment in (Increment.LARGE, Increment.FURTHER, Increment.HALF_DUPLEX):
+        return 0.0  # nothing is published of them
     if column.term is Term.LAUNCH:
         return of.graph_boundary_us
     if column.term is Term.NETWORK:

@@ -239,7 +239,7 @@ def rightness(archive: Archive, _: str) -> Iterator[str]:
     of_problems = [frame for tree in trees if (frame := tree.of_problems(FIDELITY)) is not None]
     frames = [("held-out mixed Programs", pl.concat(held_out))] if held_out else []
     if of_problems:
-        named = pl.concat(of_problems).with_columns(problem=pl.col("case").str.split("/").list.first())
+        named = pl.concat(of_problems).filter(pl.col("case").is_not_null())
         frames += [
             (f"`{problem}`", rows) for (problem,), rows in named.group_by("problem", maintain_order=True)
         ]

@@ -12,6 +12,7 @@ use rule light as report with:
         prices=of_problems("prices.parquet"),
         bench=of_problems("bench.parquet"),
         fidelities=of_problems("fidelity.parquet"),
+        price_ablations=f"{TREE}/price_ablations.parquet",
         verdicts=of_problems("verdicts.parquet"),
         choice=of_problems("choice.parquet"),
         sketches=of_searches("sketches.parquet", problem=PIPELINE.settings.problems),

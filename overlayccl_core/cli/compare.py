@@ -90,7 +90,7 @@ def _fidelities(rows: Iterable[Fidelities]) -> Table:
     table = plain_table("How right the model was", *headers, fold=headers[:1])
     for row in rows:
         table.add_row(
-            programs_of(row.case, row.direction),
+            programs_of(row.problem, row.case, row.direction),
             str(row.runs),
             _range(row.error, percent),
             _range(row.repeat, percent),

@@ -123,8 +123,8 @@ FIDELITY_LEGEND = (
     "error: median of |predicted - measured| / measured; repeat: what noise alone makes of it (half "
     "of what even and odd rounds differ by). order: rank correlation (Spearman), beside it that of even with odd "
     "rounds. pairs: the share in the right order, of those whose times can be told apart. "
-    "regret: how far the model's first choice is above the fastest measured, lossy ones left out; ~: the two "
-    "cannot be told apart; ?: too few rounds to tell."
+    "regret: how far the model's first choice is above the fastest measured, lossy ones left out (of all of a "
+    "Problem: the median); ~: the two cannot be told apart; ?: too few rounds to tell."
 )
 
 
@@ -209,9 +209,10 @@ def fidelity_table(rows: pl.DataFrame) -> Table:
     figures_of = (">n", ">rounds", ">error", ">repeat", ">order", ">repeat", ">pairs", ">regret")
     table = plain_table("How right the model was", "Programs of", *figures_of)
     for row in rows.iter_rows(named=True):
-        noise = {True: "~", False: "", None: "?"}[row["top1_within_noise"]] if row["top1_regret"] else ""
+        at_a_case = row["top1_regret"] and row["case"]
+        noise = {True: "~", False: "", None: "?"}[row["top1_within_noise"]] if at_a_case else ""
         table.add_row(
-            programs_of(row["case"], row["direction"]),
+            programs_of(row["problem"], row["case"], row["direction"]),
             str(row["n"]),
             str(row["rounds"]),
             percent(row["median_rel_error"]),
@@ -225,10 +226,10 @@ def fidelity_table(rows: pl.DataFrame) -> Table:
     return table
 
 
-def programs_of(case: str | None, direction: str | None) -> str:
-    """Return the Case, with the direction unless it is forward."""
+def programs_of(problem: str | None, case: str | None, direction: str | None) -> str:
+    """Return the Case, with the direction unless it is forward; without one, all that it is of."""
     if case is None:
-        return "held-out mixed Programs"
+        return "held-out mixed Programs" if problem is None else f"all of {problem}"
     name = at_joints(case, NAME_WIDTH)
     return name if direction == "forward" else f"{name}\n{direction}"
 

@@ -10,6 +10,7 @@ from overlayccl_core.cli import deployed_table, verdicts
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import NOTHING, case_parts, console, fidelity_table, shared_cores
 from overlayccl_core.measuring.figures import figures
+from overlayccl_core.report import accuracy
 from overlayccl_core.report.conditions import disturbed, emulated, of_nodes
 from overlayccl_core.report.payback import cost_of, payback
 from overlayccl_core.report.shortfalls import shortfalls
@@ -51,7 +52,8 @@ def show_run(where: Context, *, everything: bool) -> int:
         deployed = () if tree.deployed is None else deployed_table.case_parts(tree.deployed)
         show((*emulated(tree), *deployed_table.model_parts(tree.worths), *deployed))
         show(case_parts(summary), console())
-        show((fidelity_table(fidelity), *shared_cores(probes), *disturbed(tree), *of_nodes(tree)))
+        show((fidelity_table(fidelity), *accuracy.lines(tree)))
+        show((*shared_cores(probes), *disturbed(tree), *of_nodes(tree)))
         show((*shortfalls(tree), *spent_text(tree)))
     else:
         show(verdicts.parts(tree, probes, summary))

@@ -21,6 +21,7 @@ from overlayccl_core.cli.render import (
 from overlayccl_core.measuring.arms import is_framework, use_text
 from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.program.problem import Direction
+from overlayccl_core.report import accuracy
 from overlayccl_core.report.blocks import columns_ratio, count
 from overlayccl_core.report.conditions import disturbed, emulated, fingerprints_of
 from overlayccl_core.report.passes import untrained_text
@@ -78,6 +79,7 @@ def parts(tree: Tree, probes: pl.DataFrame | None, summary: pl.DataFrame) -> Ite
             yield from _of_cases(alone)
         yield from _script(tree.path, tree.deployed)
     yield from disturbed(tree)
+    yield from accuracy.lines(tree)[:1]
 
 
 def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:

@@ -72,11 +72,11 @@ class BenchSection(_Timing):
 
 
 class ProbeSection(_Timing):
-    """One launch that times structured, mixed and held-out Programs."""
+    """One launch that times structured, shape, mixed and held-out Programs."""
 
     rounds_of_fitted: int = Field(
         ge=2,
-        description="of the structured and mixed Programs: to the fit the number of Programs matters more",
+        description="of all but the held-out Programs: to the fit the number of Programs matters more",
     )
     mixed: int = Field(ge=10, description="how many random Programs are fitted")
     mixed_seed: int = Field(ge=0, description="seed of the draw of mixed Programs")

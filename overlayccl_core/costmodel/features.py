@@ -4,22 +4,21 @@ Collectives are counted by kind and reach (tier and group size), apart for those
 (`alone`) and with something (`together`), each with a count and bytes. A call of several values is one of them with
 the bytes of all, and its values and bytes also count as `coalesced`. Then there are the Program's waits, bytes
 reduced in 16 bits, local operations with their bytes (those beyond caches once more), collectives `after_work`,
-with the bytes of it, graphs, and bytes through a network card. Some columns are optional: the fit takes them only
-if they help. The network card's column differs from the bytes of collectives across nodes only if permutes or
-all_to_all send different shares of their bytes through it; the others refine `together` by the number outstanding.
+with the bytes of it, graphs, and bytes through a network card. Some columns are optional (`Increment`): the fit
+takes them only if they help.
 
 Local work costs more between collectives than by itself: ranks come to the next call one after another, all the
 more with shared cores, and every one waits for the last. Calls are timed back to back, as steps of training follow
 each other: a Program's work after its last collective comes before its first.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from overlayccl_core.configuration.sizes import MIB
-from overlayccl_core.program.calls import call_name
+from overlayccl_core.program.calls import Call, call_name
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import REDUCING, Kind
 from overlayccl_core.program.lowering import Action, Step
@@ -41,14 +40,20 @@ class Term(StrEnum):
 
 
 class Increment(StrEnum):
-    """Sets of optional columns.
+    """Sets of optional columns, in the order in which the fit tries them.
 
-    They add the cost of a network card shared by ranks, and an extra for the earlier ones in a run of collectives
-    in flight.
+    LARGE: bytes of a call beyond LARGE_BYTES, by kind and reach. FURTHER: permutes started while another is in
+    flight; beside other kinds they cost less. NETWORK_CARD: bytes through the card that the ranks of a node share.
+    HALF_DUPLEX: those of an all_to_all across nodes after local work: ranks enter one after another, and the word
+    that one is ready to receive waits behind its own payload. SECOND, TO_EIGHTH: an extra for the earlier ones of
+    collectives in flight.
     """
 
     NONE = ""
+    LARGE = "large"
+    FURTHER = "further"
     NETWORK_CARD = "network_card"
+    HALF_DUPLEX = "half_duplex"
     SECOND = "second"
     TO_EIGHTH = "second_to_eighth"
 
@@ -58,6 +63,7 @@ EIGHTH = 7  # outstanding when the eighth of a run starts
 # Bytes of one local operation beyond them may cost more. Probes of CPU ranks bend between 2 and 4 MiB;
 # without a bend (an accelerator's memory) the fit gives the column nothing.
 CACHED_BYTES = 2 * MIB
+LARGE_BYTES = MIB  # of one call; the same, of probes of CPU ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -94,7 +100,8 @@ def _counted(program: Program, new: Callable[[], "_Counts"]) -> Iterator[tuple[S
     per_node = program.problem.case.ranks_per_node
     started = False  # a collective, since the last wait
     begun = ["graph.first"]  # by the next step
-    calls: list[_Counts] = []
+    calls: list[tuple[Call, _Counts]] = []
+    permutes: set[Call] = set()  # in flight
     work_before = [0]  # bytes of local work before each collective, and after the last
     for step in as_run(program):
         counts = new()
@@ -108,20 +115,44 @@ def _counted(program: Program, new: Callable[[], "_Counts"]) -> Iterator[tuple[S
         if step.action is Action.START:
             started = True
             work_before.append(0)
-            calls.append(counts)
+            calls.append((step.nodes, counts))
             _collective(counts, step, per_node)
+            _permute(counts, step, permutes)
         elif step.action is Action.WAIT:
             if started:
                 counts.add("wait", Term.COLLECTIVES)
             started = False
+            permutes.discard(step.nodes)
         elif step.node is not None:
             work_before[-1] += _local(counts, step, step.node)
-    if calls:
-        first, *others, last = work_before
-        for counts, work in zip(calls, (first + last, *others), strict=True):
-            if work:
-                counts.add("after_work", Term.COLLECTIVES)
-                counts.add_bytes("after_work", Term.COLLECTIVES, work)
+    _after_work(calls, work_before, per_node)
+
+
+def _after_work(calls: Sequence[tuple[Call, "_Counts"]], work_before: Sequence[int], per_node: int) -> None:
+    """Count the calls after local work; that after the last comes before the first."""
+    works = list(work_before[:-1])
+    if works:
+        works[0] += work_before[-1]
+    for (call, counts), work in zip(calls, works, strict=True):
+        if not work:
+            continue
+        counts.add("after_work", Term.COLLECTIVES)
+        counts.add_bytes("after_work", Term.COLLECTIVES, work)
+        if call[0].kind is Kind.ALL_TO_ALL and crosses_nodes(call[0], per_node):
+            name = f"{call[0].kind.value}.{Increment.HALF_DUPLEX.value}"
+            through = node_bytes(call[0], per_node)
+            counts.add_bytes(name, Term.NETWORK, through, Increment.HALF_DUPLEX)
+
+
+def _permute(counts: "_Counts", step: Step, permutes: set[Call]) -> None:
+    """Count a permute beside others; permutes: those in flight, to which it comes."""
+    if not step.in_flight:
+        permutes.clear()  # a compiled graph has no waits
+    if step.nodes[0].kind is Kind.COLLECTIVE_PERMUTE:
+        if permutes:
+            name = f"{Kind.COLLECTIVE_PERMUTE.value}.{Increment.FURTHER.value}"
+            counts.add(name, Term.AMORTIZATION, Increment.FURTHER)
+        permutes.add(step.nodes)
 
 
 class _Counts:
@@ -161,6 +192,8 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
             counts.add(f"{node.kind.value}.{Increment.TO_EIGHTH.value}", term, Increment.TO_EIGHTH)
     counts.add(f"{name}.{state}", term)
     counts.add_bytes(f"{name}.{state}", term, size)
+    if size > LARGE_BYTES:
+        counts.add_bytes(f"{name}.{Increment.LARGE.value}", term, size - LARGE_BYTES, Increment.LARGE)
     if len(step.nodes) > 1:
         counts.add(call_name(step.nodes), Term.COLLECTIVES, times=len(step.nodes))
         counts.add_bytes(call_name(step.nodes), Term.COLLECTIVES, size)
@@ -208,7 +241,7 @@ def _local(counts: _Counts, step: Step, node: Node) -> int:
 
 
 def _rowwise(counts: _Counts, node: Node) -> int:
-    """Count it as a local operation of as many bytes: no column of its own, so no probes of its own."""
+    """Count it as the local operation that is probed: of as many bytes, and as dear an element."""
     name = node.row.operation.counted_as
     if name == "gather":
         counts.add_runs(name, Term.COPIES, node.size)

@@ -27,6 +27,7 @@ class Fidelity:
 
     Attributes:
         pair_accuracy: Share of the `pairs` pairs, over two standard errors apart, predicted in the right order.
+        repeat_pair_accuracy: Share of them in one order by even and by odd rounds.
         top1_regret: Measured time of the model's first choice over the fastest possible choice's, less 1.
         top1_within_noise: Whether their paired ratio cannot be told from 1 (None: too few rounds to say).
         residual_low, residual_high: 10% and 90% quantiles of measured / predicted.
@@ -38,6 +39,7 @@ class Fidelity:
     kendall: float | None
     median_rel_error: float
     pair_accuracy: float | None
+    repeat_pair_accuracy: float | None
     pairs: int
     top1_regret: float | None
     top1_within_noise: bool | None
@@ -72,9 +74,9 @@ def fidelity(
     measured = np.array([e.value for e in estimates])
     errors = np.array([e.standard_error for e in estimates])
     predicted = np.array([s.predicted_us for s in scored])
-    accuracy, pairs = pair_accuracy(measured, errors, predicted)
     regret, within = top1(*first) if first else (None, None)
     even, odd = np.array([statistics.halves(s.samples_us) for s in scored]).T
+    apart = pairs_apart(measured, errors)
     low, high = np.quantile(measured / predicted, [0.10, 0.90])
     return Fidelity(
         n=len(scored),
@@ -82,8 +84,9 @@ def fidelity(
         spearman=_order("spearmanr", measured, predicted),
         kendall=_order("kendalltau", measured, predicted),
         median_rel_error=float(np.median(np.abs(predicted - measured) / measured)),
-        pair_accuracy=accuracy,
-        pairs=pairs,
+        pair_accuracy=in_order(apart, measured, predicted),
+        repeat_pair_accuracy=in_order(apart, even, odd),
+        pairs=len(apart),
         top1_regret=regret,
         top1_within_noise=within,
         repeat_spearman=_order("spearmanr", even, odd),
@@ -93,15 +96,19 @@ def fidelity(
     )
 
 
-def pair_accuracy(measured: Floats, errors: Floats, predicted: Floats) -> tuple[float | None, int]:
-    """Return (part predicted in the right order, number of pairs apart); None without any such pair."""
+def pairs_apart(measured: Floats, errors: Floats) -> NDArray[np.int64]:
+    """Return the pairs over two standard errors apart: int64[pairs, 2], places in `measured`."""
     i, j = np.triu_indices(len(measured), 1)
-    difference = measured[i] - measured[j]
-    apart = np.abs(difference) > STANDARD_ERRORS * np.hypot(errors[i], errors[j])
-    if not apart.any():
-        return None, 0
-    right = np.sign(predicted[i] - predicted[j]) == np.sign(difference)
-    return float(right[apart].mean()), int(apart.sum())
+    apart = np.abs(measured[i] - measured[j]) > STANDARD_ERRORS * np.hypot(errors[i], errors[j])
+    return np.stack([i[apart], j[apart]], axis=1)
+
+
+def in_order(pairs: NDArray[np.int64], a: Floats, b: Floats) -> float | None:
+    """Return the share of pairs with one order by a and by b; None without pairs."""
+    if not len(pairs):
+        return None
+    i, j = pairs.T
+    return float((np.sign(a[i] - a[j]) == np.sign(b[i] - b[j])).mean())
 
 
 def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool | None]:

@@ -11,13 +11,13 @@ quantiles of those residuals: theta's intervals say nothing of effects outside t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from overlayccl_core.costmodel.features import Feature, Features, Increment, Term
+from overlayccl_core.costmodel.features import Feature, Features, Increment
 from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 
 Floats = NDArray[np.float64]
@@ -51,8 +51,7 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A timed Program. judges: its cross-validated residual counts, as of mixed Programs; structured probes are not
-    run for their own sake."""
+    """A timed Program. judges: its cross-validated residual counts, as of Programs like those to be priced."""
 
     features: Features
     time_us: float
@@ -73,7 +72,7 @@ def fit(observations: Sequence[Observation], settings: FitSettings, *, fingerpri
     judges = sum(o.judges for o in observations)
     if judges < settings.folds:
         raise ValueError(
-            f"a fit needs at least {settings.folds} mixed Programs to judge it (got {judges}): "
+            f"a fit needs at least {settings.folds} mixed and shape probes to judge it (got {judges}): "
             "run the probes again with more of them"
         )
     if bad := [o.time_us for o in observations if not o.time_us > 0]:
@@ -162,7 +161,8 @@ def _increments_that_help(
     kept: tuple[Increment, ...] = ()
     system = _System(observations, kept, settings.ridge)
     best, unidentified = system.error(settings), int((~system.told_apart()).sum())
-    for increment in (i for i in Increment if i is not Increment.NONE):
+    counted = {c.increment for o in observations for c in o.features}
+    for increment in (i for i in Increment if i is not Increment.NONE and i in counted):
         system = _System(observations, (*kept, increment), settings.ridge)
         if (~system.told_apart()).sum() > unidentified:
             continue
@@ -194,32 +194,3 @@ def _coefficients(system: _System, residuals: Floats, settings: FitSettings) -> 
             )
         )
     return tuple(coefficients)
-
-
-def errors_without_terms(
-    observations: Sequence[Observation], settings: FitSettings
-) -> dict[Term | None, float]:
-    """Return the cross-validated median relative error of the whole model (None), and without each term.
-
-    Without amortization, collectives started while others are outstanding cost as much as alone.
-    """
-    errors: dict[Term | None, float] = {None: _error(observations, settings)}
-    for term in {c.term for o in observations for c in o.features}:
-        errors[term] = _error([_without(o, term) for o in observations], settings)
-    return errors
-
-
-def _error(observations: Sequence[Observation], settings: FitSettings) -> float:
-    measured_over_predicted = fit(observations, replace(settings, bootstraps=2)).residuals
-    return float(np.median(np.abs(1 / measured_over_predicted - 1)))
-
-
-def _without(observation: Observation, term: Term) -> Observation:
-    kept: dict[Feature, float] = {}
-    for column, amount in observation.features.items():
-        if column.term is not term:
-            kept[column] = kept.get(column, 0.0) + amount
-        elif term is Term.AMORTIZATION and ".together." in column.name:
-            alone = replace(column, name=column.name.replace(".together.", ".alone."), term=Term.COLLECTIVES)
-            kept[alone] = kept.get(alone, 0.0) + amount
-    return replace(observation, features=kept)

@@ -75,8 +75,8 @@ class TimesOfProblem:
 
 
 def floor_of(probes: pl.DataFrame) -> Floor:
-    """Return the physical floor of a deployment, from its structured probes."""
-    probes = probes.filter(pl.col("role") == "structured")
+    """Return the physical floor of a deployment, from its probes of one thing each."""
+    probes = probes.filter(pl.col("role").is_in(("structured", "shape")))
     programs = dict(probes.select("program", "program_json").iter_rows())
     return floor_from_probes(
         [

@@ -22,8 +22,14 @@ class ProbeRole(StrEnum):
     """Use of a probe's timings."""
 
     STRUCTURED = "structured"
+    SHAPE = "shape"
     MIXED = "mixed"
     HELD_OUT = "heldout"
+
+    @property
+    def judges(self) -> bool:
+        """True of Programs like those to be priced: their cross-validated errors judge the fit."""
+        return self in (ProbeRole.SHAPE, ProbeRole.MIXED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

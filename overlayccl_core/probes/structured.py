@@ -2,7 +2,7 @@
 
 Collectives of b bytes: alone (each awaited before the next starts), together (all in flight) and in a pipeline of
 two; calls of several values; reductions in 16 bits; collectives with local work between them; copies in sequence,
-strided and gathered; sums, scales, casts; graph boundaries; nothing.
+strided and gathered; sums, scales, casts, exponentials; graph boundaries; nothing.
 
 A called library waits at the write of a result. In a compiled graph a collective follows another only by reading
 it, so there the next one takes the result.
@@ -16,12 +16,13 @@ import numpy as np
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
-from overlayccl_core.probes.probe import Probe, ProbeBuilder, operand_size, resized
+from overlayccl_core.probes.probe import Probe, ProbeBuilder, ProbeRole, operand_size, resized
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.groups import Groups, contiguous, groups_of, strided, world
 from overlayccl_core.program.kinds import COALESCED, COLLECTIVES, REDUCING, DType, Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.rowwise import RowAttr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +48,10 @@ COALESCED_GRID = (
 )  # last: calls in flight
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
 ARITHMETIC_SIZES = ((2**10, 16), (2**16, 4), (2**19, 1), (2**22, 1))
-AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3))
-SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2)), together=((2**8, 6), (2**17, 3)))
+AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3), (2**21, 1))
+SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2), (2**20, 1)), together=((2**8, 6), (2**17, 3)))
 # Three calls of one graph do not give the time of a call: the first includes the graph's own time.
-COMPILED_SUBGROUP_GRID = replace(SUBGROUP_GRID, alone=((2**8, 1), (2**17, 2)))
+COMPILED_SUBGROUP_GRID = replace(SUBGROUP_GRID, alone=((2**8, 1), (2**17, 2), (2**20, 1)))
 
 Layout = Callable[[int], Map]
 Operation = Callable[[Sequence[Node]], Node]  # of one operand, or of two that are joined
@@ -91,12 +92,14 @@ def _collectives(new: Callable[[], ProbeBuilder], where: str, groups: Groups, gr
                 probe = new()
                 size = operand_size(kind, payload, groups.size)
                 in_flight(probe, kind, [size] * times, groups, most or times)
-                yield _named(probe, f"{kind.value}-{where}-{way}", times, payload)
+                yield named(probe, f"{kind.value}-{where}-{way}", times, payload)
 
 
-def _named(probe: ProbeBuilder, name: str, times: int, elements: int) -> Probe:
+def named(
+    probe: ProbeBuilder, name: str, times: int, elements: int, role: ProbeRole = ProbeRole.STRUCTURED
+) -> Probe:
     """Finish a probe of operations with so many float32 elements each."""
-    return probe.finish(f"{name}-{times}x{bytes_text(elements * DType.FLOAT32.bytes)}")
+    return probe.finish(f"{name}-{times}x{bytes_text(elements * DType.FLOAT32.bytes)}", role)
 
 
 def _coalesced(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
@@ -133,7 +136,7 @@ def _after_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
             probe = new()
             size = operand_size(kind, payload, probe.ranks)
             in_flight(probe, kind, [size] * times, world(probe.ranks), 1, moved=turned(size))
-            yield _named(probe, f"{kind.value}-after-work", times, payload)
+            yield named(probe, f"{kind.value}-after-work", times, payload)
 
 
 def turned(size: int) -> Map:
@@ -219,6 +222,7 @@ LOCAL_WORK: tuple[tuple[str, Operation, int, tuple[tuple[int, int], ...]], ...] 
     ("sum-8", lambda xs: nodes.make_sum(xs[0], 8), 1, ARITHMETIC_SIZES),
     ("scale", lambda xs: nodes.make_scale(xs[0], 3), 1, ARITHMETIC_SIZES),
     ("cast", lambda xs: nodes.make_cast(xs[0], DType.BFLOAT16), 1, ARITHMETIC_SIZES),
+    ("exp", lambda xs: nodes.make_rowwise(RowAttr(name="exp"), xs), 1, ARITHMETIC_SIZES),
 )
 
 
@@ -228,7 +232,7 @@ def _local_work(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:
             probe = new()
             for xs in [[probe.read(size) for _ in range(operands)] for _ in range(times)]:
                 probe.write(operation(xs))
-            yield _named(probe, name, times, operands * size)
+            yield named(probe, name, times, operands * size)
 
 
 def _graphs(new: Callable[[], ProbeBuilder]) -> Iterator[Probe]:

@@ -7,6 +7,7 @@ from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, ProbeRole
+from overlayccl_core.probes.shapes import shape_probes
 from overlayccl_core.probes.structured import structured_probes
 
 
@@ -20,6 +21,7 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
         )
     return [
         *structured_probes(deployment),
+        *shape_probes(deployment),
         *mixed_probes(deployment, seed=fitted, count=settings.probe.mixed, role=ProbeRole.MIXED),
         *mixed_probes(deployment, seed=heldout, count=settings.probe.heldout, role=ProbeRole.HELD_OUT),
     ]

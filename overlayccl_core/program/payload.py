@@ -36,15 +36,15 @@ def wire_bytes(node: Node) -> float:
 def node_bytes(node: Node, ranks_per_node: int) -> float:
     """Bytes leaving the busiest node; its ranks share a network card.
 
-    Exact for messages from rank to rank: all_to_all and collective_permute. For the others, as if each rank of a
-    group across nodes sent all of its `wire_bytes` to another node, as a ring of ranks in another order would.
+    Exact for messages from rank to rank: all_to_all and collective_permute. For the others, as if each group handed
+    its `wire_bytes` on along a ring in the order of its ranks: 0-1-2-3 over two nodes leaves each of them once.
     """
     if node.kind is Kind.COLLECTIVE_PERMUTE:
         return float(_leaving(node.sources, ranks_per_node) * node.bytes)
-    elsewhere = _members_elsewhere(node.groups, ranks_per_node)
     if node.kind is Kind.ALL_TO_ALL:
+        elsewhere = _members_elsewhere(node.groups, ranks_per_node)
         return float(elsewhere.sum(axis=1).max() * (payload_bytes(node) // node.groups.size))
-    return float((elsewhere > 0).sum(axis=1).max() * wire_bytes(node))
+    return float(_rings_leaving(node.groups, ranks_per_node) * wire_bytes(node))
 
 
 @lru_cache(maxsize=1024)
@@ -53,6 +53,13 @@ def _leaving(sources: tuple[int, ...], ranks_per_node: int) -> int:
     source = np.array(sources)
     leaves = (source >= 0) & (source // ranks_per_node != np.arange(source.size) // ranks_per_node)
     return int(np.bincount(source[leaves] // ranks_per_node, minlength=1).max())
+
+
+@lru_cache(maxsize=1024)
+def _rings_leaving(groups: Groups, ranks_per_node: int) -> int:
+    """Most messages leaving one node, if each group is a ring in the order of its ranks."""
+    node = groups.array // ranks_per_node
+    return int(np.bincount(node[node != np.roll(node, -1, axis=1)], minlength=1).max())
 
 
 @lru_cache(maxsize=1024)

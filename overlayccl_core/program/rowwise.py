@@ -46,7 +46,7 @@ class Operation:
     torch: str = ""
     reduction: Reduction | None = None
     rounds: bool = True  # the result may be rounded
-    counted_as: str = "scale"  # the cost model's local operation that handles as many bytes
+    counted_as: str = "scale"  # the cost model's local operation with as many bytes, and as dear an element
     commutes: bool = False  # swapped operands give the same bits (not for a maximum: -0 and +0 are equal)
     linear: bool = False  # in its operands, taken together
 
@@ -64,7 +64,7 @@ def _one_hot(place: Array, width: int) -> Array:
     return there
 
 
-def _each(operands: int, meaning: Callable[..., Array], text: str, **more: bool) -> Operation:
+def _each(operands: int, meaning: Callable[..., Array], text: str, **more: bool | str) -> Operation:
     return Operation(form=Form.EACH, operands=operands, meaning=meaning, text=text, **more)  # type: ignore[arg-type]
 
 
@@ -100,8 +100,8 @@ OPERATIONS = {
     "mul": _each(2, np.multiply, "{0} * {1}", commutes=True),
     "div": _each(2, np.divide, "{0} / {1}"),
     "maximum": _each(2, np.maximum, "maximum({0}, {1})", rounds=False),
-    "exp": _each(1, np.exp, "exp({0})"),
-    "log": _each(1, np.log, "log({0})"),
+    "exp": _each(1, np.exp, "exp({0})", counted_as="exp"),
+    "log": _each(1, np.log, "log({0})", counted_as="exp"),
     "row_sum": _reduce(_row_sum, "{0}.sum(1)", Reduction.SUM, rounds=True),
     "row_max": _reduce(lambda x: x.max(-1, keepdims=True), "{0}.amax(1)", Reduction.MAX, rounds=False),
     "pick": Operation(

@@ -14,6 +14,7 @@ from overlayccl_core.measuring import statistics
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.json_form import loads
+from overlayccl_core.report import accuracy, price_ablations
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -61,7 +62,8 @@ class Point:
 
 def blocks(tree: Tree) -> list[Block]:
     """Return the scatter plot, the figures beside the repeat error, and the regret of every choice."""
-    return [*_compared(tree), *_rightness(tree), *_regret(tree)]
+    right = [*_rightness(tree), *accuracy.blocks(tree), *_regret(tree)]
+    return [*_compared(tree), *right, *price_ablations.blocks(tree)]
 
 
 @sourced
@@ -76,7 +78,7 @@ def _compared(tree: Tree) -> list[Block]:
 def _rightness(tree: Tree) -> Iterator[Block]:
     frames = [f for f in (tree.table(FIDELITY, "fidelity"), tree.of_problems(FIDELITY)) if f is not None]
     if frames:
-        together = pl.concat(frames)
+        together = pl.concat(frames).filter(pl.col("problem").is_null() | pl.col("case").is_not_null())
         yield from (_worst(together), _fidelity(together))
 
 

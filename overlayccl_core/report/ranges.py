@@ -33,8 +33,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelities:
-    """Accuracy of the model at a Case and direction (None: on held-out Programs), over the runs with such rows."""
+    """Accuracy of the model at a Case and direction, over the runs with such rows.
 
+    problem: None for held-out Programs. case, direction: None for those, and for all of a Problem.
+    """
+
+    problem: str | None
     case: str | None
     direction: str | None
     runs: int
@@ -76,7 +80,7 @@ def state(tree: Tree) -> State:
 
 
 def fidelities(trees: Sequence[Tree]) -> list[Fidelities]:
-    """Return the fidelities of held-out Programs first, then of every Case and direction of any run."""
+    """Return the fidelities of held-out Programs first, then of every Problem, Case and direction of any run."""
     found = [
         frame
         for tree in trees
@@ -87,18 +91,20 @@ def fidelities(trees: Sequence[Tree]) -> list[Fidelities]:
         return []
     rows = pl.concat(found)
     return [
-        _fidelities(case, direction, here)
-        for (case, direction), here in rows.group_by("case", "direction", maintain_order=True)
+        _fidelities(place, here)
+        for place, here in rows.group_by("problem", "case", "direction", maintain_order=True)
     ]
 
 
-def _fidelities(case: object, direction: object, rows: pl.DataFrame) -> Fidelities:
+def _fidelities(place: Iterable[object], rows: pl.DataFrame) -> Fidelities:
     error, repeat = (range_of(rows[name]) for name in ("median_rel_error", "repeat_rel_error"))
     assert error is not None and repeat is not None
     beyond = (pl.col("top1_regret") > 0) & ~pl.col("top1_within_noise")
+    problem, case, direction = (None if name is None else str(name) for name in place)
     return Fidelities(
-        case=None if case is None else str(case),
-        direction=None if direction is None else str(direction),
+        problem=problem,
+        case=case,
+        direction=direction,
         runs=rows.height,
         error=error,
         repeat=repeat,

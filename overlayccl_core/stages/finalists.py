@@ -13,9 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
-from overlayccl_core.evidence.benched import Benched, benched, floor_of, model_choice, ranked
-from overlayccl_core.evidence.predictions import Prediction, place_of, predictions, rows_at
+from overlayccl_core.costmodel.fidelity import Fidelity
+from overlayccl_core.costmodel.targets import judged as prices_judged
+from overlayccl_core.evidence.accuracy import PlaceAccuracy, at_place, over_places
+from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked
+from overlayccl_core.evidence.predictions import place_of, predictions, rows_at
 from overlayccl_core.measuring.arms import BASELINES, ArmName
 from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.library import Role
@@ -72,7 +74,8 @@ def run(
     frames: dict[str | Path, pl.DataFrame] = {"prices": prices, "bench": bench, "probes": probes}
     fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun probe bench")
     predicted = predictions(prices, candidates)
-    rows, judged = [], []
+    rows: list[Row] = []
+    found: dict[Place, PlaceAccuracy] = {}
     for place, shortlisted in benched(shortlist, bench, floor_of(probes)).items():
         in_a_step = place[1] in trained.get(place[0], ())
         best = ranked(shortlisted, lossy=in_a_step)
@@ -81,14 +84,27 @@ def run(
         for arm, one in arms:
             rows.append(_row(place, arm, one, listed[one.candidate]))
         progress(f"{' '.join(place)}: {', '.join(_sentences(shortlisted, best))}")
-        if figures := _fidelity(place, shortlisted, predicted):
-            progress(f"{' '.join(place)}: {_fidelity_text(figures)}")
-            head = {"problem": problem_of(place[0]), "case": place[0], "direction": place[1]}
-            judged.append({**head, **figures.to_row(), "fingerprint": fingerprint})
+        if accuracy := at_place(place, shortlisted, predicted):
+            found[place] = accuracy
+            progress(f"{' '.join(place)}: {_fidelity_text(accuracy.figures)}")
         else:
             progress(f"{' '.join(place)}: nothing was both priced and measured")
     rows += _silent(ways, {place_of(row) for row in rows})
-    return {"finalists": rows, "fidelity": judged}
+    return {"finalists": rows, "fidelity": _accuracy_rows(found, fingerprint, progress)}
+
+
+def _accuracy_rows(
+    found: Mapping[Place, PlaceAccuracy], fingerprint: str | None, progress: Callable[[str], None]
+) -> list[Row]:
+    """Return the rows of `fidelity`: all Cases together, then each Case and direction."""
+    if not found:
+        return []
+    problem = problem_of(next(iter(found))[0])
+    whole = over_places(list(found.values())).to_row()
+    progress(f"{problem}: prices {prices_judged(whole)}")
+    rows = [{"case": None, "direction": None, **whole}]
+    rows += [{"case": case, "direction": way, **one.figures.to_row()} for (case, way), one in found.items()]
+    return [{"problem": problem, **row, "fingerprint": fingerprint} for row in rows]
 
 
 def _arms(
@@ -120,31 +136,6 @@ def _row(place: Place, arm: str, one: Benched, listed: Row) -> Row:
         **{name: listed[name] for name in _COPIED},
         "fingerprint": one.timed.fingerprint if one.timed else None,
     }
-
-
-def _fidelity(
-    place: Place, shortlisted: Iterable[Benched], predicted: dict[tuple[str, str, str], Prediction]
-) -> Fidelity | None:
-    """Return the fidelity over everything priced and measured with a plausible time.
-
-    The first choice, and the best to compare it with, are not lossy.
-    """
-    priced = [
-        (predicted[key], one)
-        for one in shortlisted
-        if one.timed and one.verdict.passed and (key := (*place, one.program.digest)) in predicted
-    ]
-    if not priced:
-        return None
-    scored = [
-        Scored(predicted_us=prediction.us, samples_us=one.timed.samples_us)
-        for prediction, one in priced
-        if one.timed
-    ]
-    first, best = model_choice(place, shortlisted, predicted), ranked(shortlisted, lossy=False)
-    if first is None or first.timed is None or best[0].timed is None:
-        return fidelity(scored)
-    return fidelity(scored, first=(first.timed.samples_us, best[0].timed.samples_us))
 
 
 def _sentences(shortlisted: Sequence[Benched], best: Sequence[Benched]) -> Iterator[str]:

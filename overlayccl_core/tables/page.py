@@ -21,6 +21,7 @@ from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSSES
+from overlayccl_core.tables.price_ablations import PRICE_ABLATIONS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
@@ -40,7 +41,7 @@ from overlayccl_core.tables.trials import TRIALS
 TABLES = (
     *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
     *(CASES, KNOWN_WAYS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS),
-    *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS),
+    *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS, PRICE_ABLATIONS),
     *(STEPS, STAMPS, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),

@@ -38,7 +38,7 @@ CHOSEN_PROBES = Table(
     row="one launch of one chosen Program, as told to its chooser",
     folder="probing/<search>/",
     rule="ask_probes",
-    version=2,
+    version=3,
     minimum_rows=0,
     columns=(SEARCH, PROBE, ROLE, *TIMING_COLUMNS),
 )
@@ -56,7 +56,7 @@ COMPARED_PROBES = Table(
     row="one launch of one Program of the sweep, chosen or held out; all in one launch after the choice",
     folder="probing/",
     rule="time_probes",
-    version=2,
+    version=3,
     columns=(
         PROBE,
         ROLE,

@@ -14,6 +14,7 @@ from overlayccl_core.program.kinds import COLLECTIVES, DType, Kind
 from overlayccl_core.program.lowering import Action
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.rowwise import RowAttr
 from tests.on_ranks import here
 
 
@@ -97,6 +98,62 @@ def test_a_pipeline_waits_once_for_each_start_but_one() -> None:
     assert amounts["wait.count"] == 3
 
 
+def test_a_permute_beside_another_is_counted_apart_and_one_beside_other_kinds_is_not() -> None:
+    """Three permutes and a sum; then a sum, and two permutes: the first has come before the second starts."""
+    probe = ProbeBuilder(4, 4)
+    kinds = (Kind.COLLECTIVE_PERMUTE, Kind.ALL_REDUCE, Kind.COLLECTIVE_PERMUTE, Kind.COLLECTIVE_PERMUTE)
+    for x in [probe.issue(kind, probe.read(8)) for kind in kinds]:
+        probe.write(x)
+    total, first = (probe.issue(kind, probe.read(8)) for kind in (Kind.ALL_REDUCE, Kind.COLLECTIVE_PERMUTE))
+    probe.write(first)
+    probe.write(probe.issue(Kind.COLLECTIVE_PERMUTE, probe.read(8)))
+    probe.write(total)
+    amounts = {c.name: v for c, v in features(done(probe)).items()}
+    assert amounts["collective_permute.further.count"] == 2
+    assert amounts["collective_permute.node.together.count"] == 4
+
+
+def test_where_ranks_compile_permutes_of_one_depth_are_beside_each_other() -> None:
+    probe = ProbeBuilder(4, 4, uniform=True)
+    x, y = (probe.issue(Kind.COLLECTIVE_PERMUTE, probe.read(8)) for _ in range(2))
+    probe.write(probe.issue(Kind.COLLECTIVE_PERMUTE, x, shift=2))
+    probe.write(y)
+    assert {c.name: v for c, v in features(done(probe)).items()}["collective_permute.further.count"] == 1
+
+
+@pytest.mark.parametrize(("elements", "beyond"), [(2**18, None), (2**18 + 4, 16), (2**20, 3 * 2**20)])
+def test_the_bytes_of_a_call_beyond_a_mebibyte_are_counted_apart(elements: int, beyond: int | None) -> None:
+    probe = ProbeBuilder(4, 4)
+    probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(elements)))
+    assert {c.name: v for c, v in features(done(probe)).items()}.get("all_reduce.node4.large.bytes") == beyond
+
+
+@pytest.mark.parametrize(
+    ("kind", "work", "through"),
+    [
+        (Kind.ALL_TO_ALL, True, 2 * 2 * 8),
+        (Kind.ALL_TO_ALL, False, None),
+        (Kind.ALL_REDUCE, True, None),
+    ],
+)
+def test_an_exchange_across_nodes_after_local_work_may_be_half_duplex(
+    kind: Kind, work: bool, through: int | None
+) -> None:
+    """Two ranks of a node send 8 of their 32 bytes to each of two others, entering one after another."""
+    probe = ProbeBuilder(4, 2)
+    x = probe.read(8)
+    probe.write(probe.issue(kind, nodes.make_scale(x, 3) if work else x))
+    amounts = {c.increment: v for c, v in features(done(probe)).items()}
+    assert amounts.get(Increment.HALF_DUPLEX) == through
+
+
+def test_exponentials_and_logarithms_have_a_column_of_their_own() -> None:
+    probe = ProbeBuilder(2, 2)
+    for name in ("exp", "log"):
+        probe.write(nodes.make_rowwise(RowAttr(name=name), [probe.read(256)]))
+    assert counted(done(probe)) == {"graph.first.count": 1, "exp.count": 2, "exp.bytes": 2048}
+
+
 def test_increments_count_the_second_and_up_to_the_eighth_of_a_run() -> None:
     probe = ProbeBuilder(4, 4)
     made = [probe.issue(Kind.ALL_REDUCE, probe.read(8)) for _ in range(11)]
@@ -120,9 +177,9 @@ def test_collectives_are_told_apart_by_group_size_and_by_whether_they_leave_the_
         1,
     ]
     assert amounts["collective_permute.node.alone.count"] == 1
-    # two ranks share a card: (1/1 + 3/2) * 32 bytes each
+    # the two pairs send 32 bytes each, the ring of all four 3/2 of that
     [through] = [v for c, v in features(done(probe)).items() if c.increment is Increment.NETWORK_CARD]
-    assert through == pytest.approx(2 * (32 + 48))
+    assert through == pytest.approx(2 * 32 + 48)
 
 
 def four(schedule: str, *, uniform: bool) -> Program:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from overlayccl_core.costmodel.fidelity import Scored, fidelity, pair_accuracy, top1
+from overlayccl_core.costmodel.fidelity import Scored, fidelity, in_order, pairs_apart, top1
 
 
 def scored(*pairs: tuple[float, list[float]]) -> list[Scored]:
@@ -13,7 +13,8 @@ def scored(*pairs: tuple[float, list[float]]) -> list[Scored]:
 def test_a_perfect_prediction_of_steady_times() -> None:
     figures = fidelity(scored((10, [10.0] * 8), (20, [20.0] * 8), (40, [40.0] * 8)))
     assert (figures.n, figures.rounds, figures.pairs) == (3, 8, 3)
-    assert figures.spearman == figures.kendall == figures.pair_accuracy == figures.repeat_spearman == 1
+    assert figures.spearman == figures.kendall == figures.repeat_spearman == 1
+    assert figures.pair_accuracy == figures.repeat_pair_accuracy == 1
     assert figures.median_rel_error == figures.repeat_rel_error == 0
     assert (figures.residual_low, figures.residual_high) == (1, 1)
 
@@ -33,9 +34,9 @@ def test_a_swapped_pair_costs_order_and_accuracy() -> None:
 
 def test_only_pairs_further_apart_than_two_standard_errors_count() -> None:
     measured, predicted = np.array([10.0, 11.0, 30.0]), np.array([11.0, 10.0, 30.0])
-    assert pair_accuracy(measured, np.array([1.0, 1.0, 1.0]), predicted) == (1.0, 2)
-    assert pair_accuracy(measured, np.array([0.1, 0.1, 0.1]), predicted) == (pytest.approx(2 / 3), 3)
-    assert pair_accuracy(measured, np.array([50.0, 50.0, 50.0]), predicted) == (None, 0)
+    for error, share, pairs in ((1.0, 1.0, 2), (0.1, pytest.approx(2 / 3), 3), (50.0, None, 0)):
+        apart = pairs_apart(measured, np.full(3, error))
+        assert (in_order(apart, measured, predicted), len(apart)) == (share, pairs)
 
 
 def test_regret_is_of_the_first_choice_over_the_fastest_and_nothing_without_a_choice() -> None:

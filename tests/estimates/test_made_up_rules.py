@@ -33,8 +33,8 @@ OF: dict[tuple[str, ...], tuple[str, str, list[str], str]] = {
         *(BOTH, "tp_mlp-other"),
     ),
 }
-# Jobs without ranks of the others, and their seconds: 4 of the run, 6 of each Problem, 3 searches of each
-OTHERS = (4 + 12 + 6, 23.0 + 60.0 + 120.0)
+# Jobs without ranks of the others, and their seconds: 5 of the run, 6 of each Problem, 3 searches of each
+OTHERS = (5 + 12 + 6, 43.0 + 60.0 + 120.0)
 LIGHT = Rule(place=8, budget=Budget(start_s=70.0))
 MEASURING = Rule(
     place=8,

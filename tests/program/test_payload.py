@@ -10,6 +10,7 @@ from overlayccl_core.program.nodes import NO_LABEL, Node
 from overlayccl_core.program.payload import crosses_nodes, node_bytes
 
 X = nodes.make_input(("x", 0), equal=False, size=24, dtype=DType.FLOAT32)  # 96 bytes
+ALTERNATING = groups_of([(0, 3, 1, 4, 2, 5)], 6)
 MIXED = groups_of([(0, 3), (1, 2), (4, 5)], 6)
 
 
@@ -28,7 +29,8 @@ def shifted(shift: int, ranks: int = 6) -> Node:
         (nodes.make_collective(Kind.ALL_TO_ALL, X, world(6), NO_LABEL), 3 * 3 * 16),  # 3 ranks to 3 others
         (nodes.make_collective(Kind.ALL_TO_ALL, X, contiguous(6, 3), NO_LABEL), 0),
         (nodes.make_collective(Kind.ALL_TO_ALL, X, strided(6, 3), NO_LABEL), 3 * 48),
-        (nodes.make_collective(Kind.ALL_REDUCE, X, world(6), NO_LABEL), 3 * 2 * 5 / 6 * 96),
+        (nodes.make_collective(Kind.ALL_REDUCE, X, world(6), NO_LABEL), 2 * 5 / 6 * 96),  # 2 -> 3 and 5 -> 0
+        (nodes.make_collective(Kind.ALL_REDUCE, X, ALTERNATING, NO_LABEL), 3 * 2 * 5 / 6 * 96),
         (nodes.make_collective(Kind.ALL_REDUCE, X, strided(6, 3), NO_LABEL), 3 * 96),
         (nodes.make_collective(Kind.ALL_REDUCE, X, contiguous(6, 3), NO_LABEL), 0),
         (nodes.make_collective(Kind.ALL_REDUCE, X, MIXED, NO_LABEL), 96),  # one pair of three is apart

@@ -1,7 +1,7 @@
 """A small, plausible tree of all tables, written through the table modules. All figures are made up."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.costmodel.fidelity import Scored, fidelity
 from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Theta
+from overlayccl_core.evidence.accuracy import PlaceAccuracy, over_places
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.probes.structured import structured_probes
@@ -29,6 +30,7 @@ from overlayccl_core.tables.deployed import DEPLOYED
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
+from overlayccl_core.tables.price_ablations import PRICE_ABLATIONS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -60,6 +62,7 @@ def write_tree(
     fitted = _fitted()
     for table in (PROBES, THETA, FIDELITY):
         put(table, fitted[table.name], folder / f"{table.name}.parquet", settings().part("probe"))
+    put(PRICE_ABLATIONS, _ablations(), folder / "price_ablations.parquet")
     theta = Theta.from_rows(
         fitted["theta"],
         residual_low=fitted["fidelity"][0]["residual_low"],
@@ -87,6 +90,25 @@ def _fitted() -> dict[str, list[Row]]:
     return {"probes": rows, **tables}
 
 
+def _ablations() -> list[Row]:
+    """Without collectives everything is worse."""
+    worse = {"nothing": 0.06, "collectives": 0.7}
+    of = {"heldout": None, "candidates": 0.0}
+    return [
+        row(
+            PRICE_ABLATIONS,
+            without=part,
+            judged_on=on,
+            n=30,
+            median_rel_error=error,
+            top1_regret=regret,
+            fingerprint=FINGERPRINT,
+        )
+        for part, error in worse.items()
+        for on, regret in of.items()
+    ]
+
+
 @cache
 def _ways(problem: str) -> tuple[Row, ...]:
     directions = catalog.directions(case(problem))
@@ -112,7 +134,7 @@ def _write_problem(folder: Path, problem: str, theta: Theta, chosen: str) -> lis
     at = {key: [s for s in proven if (s["case"], s["direction"]) == key] for key in keys}
     put(KNOWN_WAYS, ways, home / "known_ways.parquet")
     put(BENCH, bench, home / "bench.parquet", settings().part("bench"))
-    put(FIDELITY, [_fidelity(key, at[key], bench, theta) for key in keys], home / "fidelity.parquet")
+    put(FIDELITY, _fidelity(problem, at, bench, theta), home / "fidelity.parquet")
     put(SKETCHES, [r for key in keys for r in _sketches(key)], home / "search/offline/sketches.parquet")
     put(SEARCH_ENDS, [_search_end(key) for key in keys], home / "search/offline/search_ends.parquet")
     candidates = [_candidate(s, theta) for s in proven]
@@ -142,18 +164,29 @@ def _confirmed(problem: str) -> list[Row]:
     ]
 
 
-def _fidelity(key: tuple[str, str], ways: Iterable[Row], bench: Iterable[Row], theta: Theta) -> Row:
+def _fidelity(
+    problem: str, at: Mapping[tuple[str, str], Sequence[Row]], bench: Sequence[Row], theta: Theta
+) -> list[Row]:
+    """Of the whole Problem, then of each Case and direction."""
+    places = {key: _accuracy(ways, bench, theta) for key, ways in at.items()}
+    named = {(None, None): over_places(list(places.values()))} | {k: one.figures for k, one in places.items()}
+    return [
+        row(FIDELITY, problem=problem, case=case, direction=way, fingerprint=FINGERPRINT, **figures.to_row())
+        for (case, way), figures in named.items()
+    ]
+
+
+def _accuracy(ways: Iterable[Row], bench: Iterable[Row], theta: Theta) -> PlaceAccuracy:
     samples = {r["program"]: r["samples_us"] for r in bench}
     scored = []
     for s in ways:
         us = price(loads(s["program_json"]), theta).us
         if us is not None:
             scored.append(Scored(predicted_us=us, samples_us=samples[s["program"]]))
-    problem = key[0].partition("/")[0]
     first = min(scored, key=lambda one: one.predicted_us)
     fastest = min(scored, key=lambda one: np.mean(one.samples_us))
-    figures = fidelity(scored, first=(first.samples_us, fastest.samples_us)).to_row()
-    return row(FIDELITY, problem=problem, case=key[0], direction=key[1], fingerprint=FINGERPRINT, **figures)
+    figures = fidelity(scored, first=(first.samples_us, fastest.samples_us))
+    return PlaceAccuracy(scored=tuple(scored), figures=figures)
 
 
 def _sketches(key: tuple[str, str]) -> list[Row]:

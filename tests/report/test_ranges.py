@@ -41,13 +41,14 @@ def test_a_range_is_the_least_and_the_largest_of_what_is_known() -> None:
 
 
 def test_the_models_figures_are_ranges_over_the_runs(runs: tuple[Path, Path]) -> None:
-    once = {(one.case, one.direction): one for one in fidelities(trees_of(runs[:1]))}
-    both = {(one.case, one.direction): one for one in fidelities(trees_of(runs))}
-    assert next(iter(both)) == (None, None) and both.keys() == once.keys()
+    once = {(one.problem, one.case, one.direction): one for one in fidelities(trees_of(runs[:1]))}
+    both = {(one.problem, one.case, one.direction): one for one in fidelities(trees_of(runs))}
+    assert next(iter(both)) == (None, None, None) and both.keys() == once.keys()
+    assert ("tp_mlp", None, None) in both
     for place, one in both.items():
         before = once[place]
         assert (before.runs, one.runs) == (1, 2) and before.error.low == before.error.high == one.error.low
-        if one.case is not None:
+        if one.problem is not None:
             assert one.error.high == 0.5 and one.beyond_noise == before.beyond_noise + 1
             assert one.regret is not None and one.regret.high == 0.285
 

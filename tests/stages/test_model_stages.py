@@ -84,7 +84,7 @@ def test_a_known_way_that_needs_an_unfitted_column_has_no_price_and_says_which(f
 
 def test_each_case_and_direction_is_compared(flow: SimpleNamespace) -> None:
     places = flow.listed["case"].to_list()
-    assert flow.compared.select("case", "direction").rows() == [
+    assert flow.compared.select("case", "direction").rows() == [(None, None)] + [
         (case, direction) for case in places for direction in ("forward", "backward")
     ]
     assert set(flow.compared["problem"]) == {"uniform_a2a"}

@@ -121,7 +121,7 @@ ROWS = [
     Row("a column of what is deployed", behind("deploy"), new_column("deployed", "CHOSEN_AS,\n")),
     Row("what a run says first", behind("report"), appended(f"{CORE}/report/sentences.py")),
     Row("the choice", behind("choose"), appended(f"{CORE}/gates/choice.py")),
-    Row("the bench gate", behind("finalists"), appended(f"{CORE}/gates/bench.py")),
+    Row("the bench gate", behind("finalists", "price_ablation"), appended(f"{CORE}/gates/bench.py")),
     Row(
         "the step driver",
         behind("train"),

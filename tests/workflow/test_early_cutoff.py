@@ -125,7 +125,10 @@ def test_a_fresh_tree_is_planned_whole(runs: dict[str, Ran]) -> None:
 def test_where_prices_come_out_equal_nothing_behind_the_shortlists_runs(runs: dict[str, Ran]) -> None:
     """Neither finalists nor, two tables behind the shortlists of both its Problems, the model."""
     ran = runs["a feature that no price has"]
-    assert set(ran.started) == PRICED | {"report"}  # which has the code of the cost model, too
+    assert set(ran.started) == PRICED | {
+        "price_ablation",
+        "report",
+    }  # which have the code of the cost model, too
     lines = [line.partition("] ")[2] for line in ran.said.splitlines() if ": begins" in line]
     assert len(lines) == len(ran.started)
     made = ", ".join(
@@ -146,7 +149,9 @@ def test_an_edit_of_the_cost_model_starts_ranks_only_for_problems_whose_shortlis
 ) -> None:
     """Of pp_send_recv some prices differ, and the shortlist does not."""
     started = set(runs["one kind cheaper"].started)
-    assert started == PRICED | BEHIND_BENCH | {f"{name} grad_ar" for name in OF_SHORTLISTS}
+    assert started == PRICED | BEHIND_BENCH | {"price_ablation"} | {
+        f"{name} grad_ar" for name in OF_SHORTLISTS
+    }
 
 
 def test_a_new_bench_that_leaves_the_finalists_trains_nothing(runs: dict[str, Ran]) -> None:

@@ -40,7 +40,7 @@ def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
         p.relative_to(results).as_posix() for p in results.rglob("*.parquet") if ".partial" not in p.parts
     }
     deployment = (
-        *("selftest", "capabilities", "probes", "theta", "fidelity"),
+        *("selftest", "capabilities", "probes", "theta", "fidelity", "price_ablations"),
         *("confirmed", "confirmed_steps", "confirmed_stamps", "summary", "deployed", "splits"),
     )
     problem = (
@@ -73,7 +73,7 @@ def test_measurements_are_of_one_machine_and_every_strategy_has_a_row(finished: 
     )
     assert probes["fingerprint"].n_unique() == 1
     assert set(bench["fingerprint"]) == set(probes["fingerprint"])
-    assert set(probes["role"]) == {"structured", "mixed", "heldout"}
+    assert set(probes["role"]) == {"structured", "shape", "mixed", "heldout"}
     summary = read(SUMMARY, results / "summary.parquet")
     measured = summary.filter(pl.col("measured_us").is_not_null())
     assert set(bench["candidate"]) <= set(measured["candidate"])

@@ -71,7 +71,7 @@ def theta_of(
 ) -> Theta | None:
     """Fit the cost model of some probes; None if they are too few.
 
-    Random Programs judge its optional columns, as in the fit of a run; if they are too few, all do.
+    Random and shape probes judge its optional columns, as in the fit of a run; if they are too few, all do.
 
     Args:
         bootstraps: Number of them, for intervals; None: as configured.
@@ -80,12 +80,12 @@ def theta_of(
         ridge=section.ridge, bootstraps=bootstraps or section.bootstraps, seed=section.seed
     )
     some = list(timed)
-    judges = sum(one.role is ProbeRole.MIXED for one in some)
+    judges = sum(one.role.judges for one in some)
     observations = [
         Observation(
             features=one.features,
             time_us=one.time_us,
-            judges=one.role is ProbeRole.MIXED or judges < settings.folds,
+            judges=one.role.judges or judges < settings.folds,
         )
         for one in some
     ]

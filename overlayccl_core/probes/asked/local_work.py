@@ -11,6 +11,7 @@ from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.rowwise import RowAttr
 
 MOST_ROWS = 2**18  # most rows of a copy in pieces, as in the sweep
 
@@ -62,15 +63,15 @@ class Copies(Order):
 
 
 class Operations(Order):
-    """Sums, scales and casts."""
+    """Sums, scales, casts and exponentials."""
 
     tool = "time_arithmetic"
     what = (
         "Arithmetic on each rank, no exchange. sum: the `parts` equal parts of a value are added up; scale: a "
-        "value times an integer; cast: from float32 to bfloat16."
+        "value times an integer; cast: from float32 to bfloat16; exp: of each element."
     )
 
-    operation: Literal["sum", "scale", "cast"] = Field(description="what is computed")
+    operation: Literal["sum", "scale", "cast", "exp"] = Field(description="what is computed")
     payload_bytes: int = Field(ge=4, description="bytes of the value that it is computed of")
     parts: int = Field(default=2, ge=2, le=MOST, description="of sum: how many")
     count: int = COUNT
@@ -88,4 +89,6 @@ class Operations(Order):
     def _of(self, x: Node) -> Node:
         if self.operation == "cast":
             return nodes.make_cast(x, DType.BFLOAT16)
+        if self.operation == "exp":
+            return nodes.make_rowwise(RowAttr(name="exp"), [x])
         return nodes.make_sum(x, self.parts) if self.operation == "sum" else nodes.make_scale(x, 3)

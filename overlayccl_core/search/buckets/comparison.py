@@ -91,7 +91,7 @@ def compared(gradients: Sequence[Gradient], theta: Theta, **case: Any) -> Compar
 def largest_probed_bytes(probes: pl.DataFrame, ranks: int) -> int | None:
     """Return the largest measured all_reduce over all ranks; None if there is none. probes: the table."""
     sizes = []
-    for text in probes.filter(role="structured")["program_json"].unique():
+    for text in probes.filter(pl.col("role").is_in(("structured", "shape")))["program_json"].unique():
         program = json.loads(text)  # as data: to build Programs of all probes would take seconds
         for node in program["nodes"]:
             if node["kind"] == Kind.ALL_REDUCE and len(program["groups"][node["groups"]][0]) == ranks:

@@ -22,6 +22,7 @@ from overlayccl_core.cli import (
     init,
     problems,
     prove,
+    redeploy,
     report,
     run_script,
     schema,
@@ -37,7 +38,7 @@ from overlayccl_core.cli.unread import until_unread
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS: tuple[ModuleType, ...] = (
-    *(problems, trace, prove, score, try_strategy, tune, ask, bucket),
+    *(problems, trace, prove, score, try_strategy, tune, redeploy, ask, bucket),
     *(capture, run_script),
     *(explain, summary, report, schema, doctor, estimate),
     *(verify, compare, init, why),

@@ -24,6 +24,7 @@ from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
+from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, SOURCE_CHOICES
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.selftest import SELFTEST
@@ -44,10 +45,11 @@ TABLES = (
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),
+    *(REDEPLOYED, REGRET),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
 )
 """Of rules, in the order of writing."""
-OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS)
+OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS, SOURCE_CHOICES)
 
 
 def tables_with(*names: str) -> tuple[Table, ...]:

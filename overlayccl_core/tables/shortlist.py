@@ -22,12 +22,13 @@ class Why(StrEnum):
     RANDOM = "random"
     OVERLAPS = "overlaps"
     NEXT_CHEAPEST = "next_cheapest"
+    REDEPLOYED = "redeployed"  # chosen in another tree, whatever its price here
 
 
 SHORTLIST = Table(
     name="shortlist",
     row="one Program to time at one Case and direction",
-    folder="problems/<problem>/",
+    folder="[redeploy/]problems/<problem>/",
     rule="shortlist",
     version=4,
     columns=(

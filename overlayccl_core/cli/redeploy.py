@@ -1,17 +1,19 @@
 """`overlayccl redeploy`: take what was chosen on one deployment to another, and see what that costs.
 
-The target `redeploy` of the pipeline: the recipes chosen in one run (--deployment, --preset) are replayed, proven and
-priced at the Cases of another deployment (--to), timed there beside its known ways, and deployed if they pass. What
-was chosen there, if anything, is timed beside them: the regret.
+The target `redeploy` of the pipeline: the recipes chosen in one run (--deployment, --preset) are replayed, proven
+and priced at the Cases of another deployment (--to), timed there beside its known ways, and deployed if they pass.
+What was chosen there, if anything, is timed beside them: the regret.
 """
 
 import argparse
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
 
+from overlayccl_core import catalog
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import NOTHING, console, ms, plain_table, print_line, print_text, say
 from overlayccl_core.costmodel.theta import Theta
@@ -20,7 +22,6 @@ from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.report.regret import READING, lines, table
 from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.stages import cases, known_ways, redeployed
-from overlayccl_core.tables.capabilities import CAPABILITIES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
 from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, TARGET, Replayed
@@ -81,7 +82,6 @@ def replay_only(where: Context, source: str) -> int:
     """Print what becomes of each choice; 1 if one of them does not replay."""
     choices = redeployment.choices(where.root / RESULTS, where.settings.tree, source)
     tables = where.theta_tables()
-    capabilities = where.table(CAPABILITIES, "capabilities")
     facts = DeploymentFacts(
         theta=Theta((), 1.0, 1.0) if tables is None else theta_of(*tables),
         capabilities=where.capabilities(),
@@ -92,8 +92,12 @@ def replay_only(where: Context, source: str) -> int:
         if not (configured := where.cases(problem)):
             continue
         listed = pl.DataFrame([cases.row(case) for case in configured], schema=CASES.schema)
-        ways = known_ways.run(where.deployment, listed, capabilities, progress=say)
-        proven = pl.DataFrame(ways, schema=KNOWN_WAYS.schema)
+        of_each = (
+            known_ways.known_way_rows(one, facts.capabilities, facts.memory_budget_bytes)
+            for case in configured
+            for one in catalog.directions(case)
+        )
+        proven = pl.DataFrame(list(chain.from_iterable(of_each)), schema=KNOWN_WAYS.schema)
         rows += redeployed.run(choices, listed, proven, facts, progress=say)["redeployed"]
     shown = plain_table(
         f"{source} on {where.settings.tree}", "Case", "way", "outcome", ">predicted ms", fold=("way",)

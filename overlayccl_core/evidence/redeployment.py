@@ -21,7 +21,7 @@ KEPT = f"{TARGET}/{SOURCE_CHOICES.name}.parquet"  # below the tree of the run
 
 
 def chosen_in(results: Path, tree: str) -> list[Row]:
-    """Return the choices of a tree, as rows of `source_choices`; [] if it has none. results: the folder of trees."""
+    """Return the choices of a tree, as rows of `source_choices`; [] without any. results: the folder of trees."""
     return [
         row for folder in sorted((results / tree).glob("problems/*")) for row in _of_problem(folder, tree)
     ]

@@ -52,7 +52,7 @@ def lines(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame) -> list[str
     worst = max(ratios, key=lambda ratio: ratio.value)
     middle = float(beside["regret"].median())  # type: ignore[arg-type]  # of numbers, and there are some
     said.append(
-        f"Regret of {source}'s choices on {tree}, over its own: median {middle:.2f}, "
+        f"Regret of the choices of {source} on {tree}, over its own: median {middle:.2f}, "
         f"most {worst!s}; slower beyond noise at {slower} of {len(ratios)} Cases and directions, faster at "
         f"{faster}."
     )

@@ -1,24 +1,35 @@
 """Choices of another tree, planted, at 2, 4 and 8 ranks: replayed, proven, priced, or at which step not and why."""
 
 from collections.abc import Mapping
+from math import inf
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration.cases import case_of
-from overlayccl_core.configuration.deployment import load
+from overlayccl_core.configuration.deployment import Deployment, load
+from overlayccl_core.configuration.settings import read
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
-from overlayccl_core.program.case import Case
+from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.program.case import Case, problem_of
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.rewrites.recipe import Recipe, source_base
 from overlayccl_core.search.judge import DeploymentFacts
-from overlayccl_core.stages import cases, known_ways, redeployed
+from overlayccl_core.stages import bench, cases, known_ways, redeployed, regret, shortlist
+from overlayccl_core.tables import table
+from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
+from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.redeploy import REDEPLOYED, SOURCE_CHOICES, Replayed
 from overlayccl_core.tables.rows import frame_of
+from overlayccl_core.tables.shortlist import SHORTLIST, Why
 from tests.stages.flow import ROOT, quiet
 
 Row = dict[str, Any]
@@ -28,11 +39,16 @@ ENTRIES: Mapping[str, Mapping[str, Any]] = {
     "alltoallv": {"pattern": "random", "rows": 64, "width": 256},
     "ring_kv": {"heads": 4, "sequence": 256, "head_dim": 32},
 }
+SPLIT = ("split", "all_reduce:world:1", "8")
 EARLY = ("early_issue", "collective_permute:other:2", "")
 
 
+def load_named(deployment: str) -> Deployment:
+    return load(ROOT / f"config/deployments/{deployment}.yaml")
+
+
 def case_at(deployment: str, problem: str) -> Case:
-    return case_of(problem, ENTRIES[problem], load(ROOT / f"config/deployments/{deployment}.yaml"))
+    return case_of(problem, ENTRIES[problem], load_named(deployment))
 
 
 def planted(problem: str, recipe: Recipe, source: str | None = None) -> Row:
@@ -41,20 +57,38 @@ def planted(problem: str, recipe: Recipe, source: str | None = None) -> Row:
     return here | cases.row(case_at("local", problem)) | {"recipe": recipe.dumps()}
 
 
-def became(deployment: str, problem: str, *choices: Row) -> tuple[Row, list[Row]]:
-    """The first tree's forward row of `redeployed`, and the rows of `candidates`, each column priced at 1."""
-    case = case_at(deployment, problem)
-    listed = frame_of([cases.row(case)], CASES.schema, "cases")
-    rows = [row for one in catalog.directions(case) for row in known_ways.known_way_rows(one, None, None)]
-    programs = (loads(row["program_json"]) for row in rows if row["program_json"])
+def ways_at(deployment: str, problem: str) -> pl.DataFrame:
+    """The known ways there, both directions."""
+    directions = catalog.directions(case_at(deployment, problem))
+    rows = [row for one in directions for row in known_ways.known_way_rows(one, None, None)]
+    return frame_of(rows, KNOWN_WAYS.schema, "known_ways")
+
+
+def run_at(deployment: str, ways: pl.DataFrame, *choices: Row) -> dict[str, list[Row]]:
+    """What the rule writes; each column of a price costs 1 us."""
+    programs = map(loads, ways["program_json"].drop_nulls())
     columns = {column for program in programs for column in features(program)}
-    said = {"value": 1.0, "low": 1.0, "high": 1.0, "status": FitStatus.FITTED, "programs": 1}
-    theta = Theta(tuple(Coefficient(column=one, **said) for one in columns), 0.9, 1.1, "planted")  # type: ignore[arg-type]
+    theta = Theta(
+        tuple(
+            Coefficient(column=one, value=1.0, low=1.0, high=1.0, status=FitStatus.FITTED, programs=1)
+            for one in columns
+        ),
+        0.9,
+        1.1,
+        "planted",
+    )
     facts = DeploymentFacts(theta=theta, capabilities=None, memory_budget_bytes=None)
-    ways = frame_of(rows, KNOWN_WAYS.schema, "known_ways")
     frame = frame_of(choices, SOURCE_CHOICES.schema, "source_choices")
+    case = case_at(deployment, problem_of(ways["case"][0]))
+    listed = frame_of([cases.row(case)], CASES.schema, "cases")
     made = redeployed.run(frame, listed, ways, facts, progress=quiet)
     frame_of(made["redeployed"], REDEPLOYED.schema, "redeployed")
+    return made
+
+
+def became(deployment: str, problem: str, *choices: Row) -> tuple[Row, list[Row]]:
+    """The first tree's forward row of `redeployed`, and the rows of `candidates`."""
+    made = run_at(deployment, ways_at(deployment, problem), *choices)
     return made["redeployed"][0], made["candidates"]
 
 
@@ -62,7 +96,7 @@ def became(deployment: str, problem: str, *choices: Row) -> tuple[Row, list[Row]
 @pytest.mark.parametrize(
     ("problem", "way", "step"),
     [
-        ("tp_mlp", "merged_over_microbatches", ("split", "all_reduce:world:1", "8")),
+        ("tp_mlp", "merged_over_microbatches", SPLIT),
         ("uniform_a2a", "permute_ring", None),
         ("alltoallv", "permute_ring", None),  # its payload is rounded to the ranks
     ],
@@ -131,3 +165,31 @@ def test_the_same_sizes_are_found_on_other_ranks_and_in_groups() -> None:
     assert catalog.same_sizes(groups, there) == groups
     assert catalog.same_sizes(case_at("local", "tp_mlp"), [wider]) is None
     assert catalog.same_sizes(case_at("local", "uniform_a2a"), there) is None
+
+
+@pytest.mark.ranks
+@pytest.mark.usefixtures("unrepeated")
+def test_on_two_ranks_it_is_timed_beside_the_known_ways(tmp_path: Path) -> None:
+    """From a choice at four ranks to its regret; the known way that this run chose is its own choice."""
+    settings = read()
+    settings = settings.changed(bench=settings.bench.changed(seconds=2.0, minimum_rounds=2, maximum_rounds=4))
+    found = Recipe(base="merged_over_microbatches", steps=(SPLIT,))
+    own = planted("tp_mlp", Recipe(base="merged_over_microbatches")) | {"tree": "local-2"}
+    ways = ways_at("local-2", "tp_mlp").filter(direction="forward")
+    made = run_at("local-2", ways, planted("tp_mlp", found), own)
+    candidates = table.write(CANDIDATES, made["candidates"], tmp_path / "candidates.parquet")
+    nothing = pl.DataFrame(schema=PRICES.schema)
+    rows = shortlist.run(settings, ways, nothing, candidates, emit, progress=quiet)
+    listed = table.write(SHORTLIST, rows, tmp_path / "shortlist.parquet")
+    assert [one["candidate"] for one in rows if Why.REDEPLOYED in one["why"]] == [
+        made["redeployed"][0]["candidate"]
+    ]
+    timed = bench.run(load_named("local-2"), settings, listed, tmp_path, progress=quiet)
+    tables = regret.RedeployTables(
+        redeployed=frame_of(made["redeployed"], REDEPLOYED.schema, "redeployed"),
+        shortlist=listed,
+        bench=table.write(BENCH, timed, tmp_path / "bench.parquet"),
+    )
+    [row] = regret.run("local-2", [tables], Floor(latency_us={}, bytes_per_us=inf))
+    assert row["own"] == "merged_over_microbatches" and row["candidate"].startswith("found-")
+    assert row["regret"] > 0 and row["speedup"] > 0 and row["message"] == ""

@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,26 @@ def test_a_tree_without_a_choice_is_refused_in_one_line(
     last = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 1 and len(last) == 1 and re.search(said, last[0]), done.stderr
     assert not (root / "results/local-2-smoke").exists()
+
+
+def test_the_command_runs_that_target_and_prints_its_end_both_ways(root: Path) -> None:
+    """What is there already is printed without a job; without a run it replays alone, and writes nothing."""
+    alone = redeploy(root, "--to", "local-8", "--no-measure")
+    assert alone.returncode == 0 and "uniform_a2a/n8-" in alone.stdout, alone.stderr
+    assert "nothing was fitted yet" in alone.stdout
+    assert not (root / "results/local-8").exists()
+    back = redeploy(root, "--deployment", "local-2", "--to", "local")
+    assert back.returncode == 0, back.stderr
+    started = (root / "started.txt").read_text()
+    there = redeploy(root, "--to", "local-2")
+    assert there.returncode == 0 and (root / "started.txt").read_text() == started
+    for said in (back.stdout, there.stdout):
+        assert "choices of local on local-2" in said and "choices of local-2 on local," in said
+
+
+def redeploy(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "overlayccl_core.cli.main", "redeploy", *words]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
 def test_before_anything_was_chosen_it_names_the_command(root: Path) -> None:

@@ -1,5 +1,7 @@
 """The end of the target `redeploy`, on a page and in lines: another tree's choices at the Cases of this one."""
 
+from statistics import median
+
 import polars as pl
 
 from overlayccl_core.measuring.statistics import Ratio
@@ -46,15 +48,19 @@ def lines(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame) -> list[str
             *said,
             f"No regret: {tree} has no choice of its own that was timed beside them (run `all` there).",
         ]
-    ratios = [_ratio(row, "regret") for row in beside.iter_rows(named=True)]
-    slower = sum(ratio.beyond_noise for ratio in ratios)
-    faster = sum(ratio.slower for ratio in ratios)
-    worst = max(ratios, key=lambda ratio: ratio.value)
-    middle = float(beside["regret"].median())  # type: ignore[arg-type]  # of numbers, and there are some
+    ratios = [columns_ratio(row, "regret") for row in beside.iter_rows(named=True)]
+    different = [ratio for ratio in ratios if ratio is not None]
+    head = f"Regret of the choices of {source} on {tree}, over its own, at {len(ratios)} Cases and directions"
+    same = f"the same Program at {len(ratios) - len(different)}"
+    if not different:
+        return [*said, f"{head}: {same}."]
+    worst = max(different, key=lambda ratio: ratio.value)
+    slower = sum(ratio.beyond_noise for ratio in different)
+    faster = sum(ratio.slower for ratio in different)
+    middle = median(ratio.value for ratio in different)
     said.append(
-        f"Regret of the choices of {source} on {tree}, over its own: median {middle:.2f}, "
-        f"most {worst!s}; slower beyond noise at {slower} of {len(ratios)} Cases and directions, faster at "
-        f"{faster}."
+        f"{head}: {same}; at the others median {middle:.2f}, most {worst!s}; slower beyond noise at {slower}, "
+        f"faster at {faster}."
     )
     return said
 
@@ -63,7 +69,7 @@ def table(regret: pl.DataFrame) -> TableBlock:
     """Return a row for each Case and direction."""
     source = regret["tree"][0] if regret.height else "the other tree"
     return table_of(
-        "Another deployment's choices, and one's own",
+        f"Choices of {source} beside those made here",
         regret.iter_rows(named=True),
         {
             "Case": lambda row: f"{row['case']}{' backward' * (row['direction'] == 'backward')}",
@@ -92,10 +98,6 @@ def page(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame) -> str:
     )
     about = f"problems {', '.join(regret['problem'].unique().sort())}."
     return rendered([RunPart(name=tree, label=f"Run {tree}", about=about, sections=(section,))], LEAD)
-
-
-def _ratio(row: dict[str, float], name: str) -> Ratio:
-    return Ratio(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"])
 
 
 def _text(ratio: Ratio | None, value: float | None) -> str:

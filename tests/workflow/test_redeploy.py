@@ -48,9 +48,8 @@ def test_every_choice_is_replayed_timed_beside_ones_own_and_deployed(root: Path)
     regret = read(REGRET, root / FOLDER / "regret.parquet")
     assert regret.height == there.height and regret["regret"].null_count() == 0
     assert (root / FOLDER / "deploy/uniform_a2a.py").is_file()
-    said, page = (root / "redeploy.txt").read_text(), (root / FOLDER / "regret.html").read_text()
-    for text in (said, page):
-        assert re.search(r"Regret of the choices of local on local-2", text)
+    assert "Regret of the choices of local on local-2" in (root / "redeploy.txt").read_text()
+    assert "Redeployed, and the regret" in (root / FOLDER / "regret.html").read_text()
 
 
 def test_what_was_chosen_knows_nothing_of_it_and_a_second_run_has_nothing_to_do(root: Path) -> None:
@@ -64,22 +63,20 @@ def test_what_was_chosen_knows_nothing_of_it_and_a_second_run_has_nothing_to_do(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("target", "words", "said"),
     [
-        (("source=local-8",), "does not exist.*trees with choices: local"),
-        (("source=local-2",), "own tree"),
-        ((), "--config source=NAME"),
+        ("local-8", ("source=elsewhere",), "elsewhere does not exist.*trees with choices: local, local-2"),
+        ("local-2", ("source=local-2",), "own tree"),
+        ("local-8", (), "--config source=NAME"),
     ],
 )
 def test_a_tree_without_a_choice_is_refused_in_one_line(
-    root: Path, words: tuple[str, ...], said: str
+    root: Path, target: str, words: tuple[str, ...], said: str
 ) -> None:
-    target = ("redeploy", "--config", "deployment=local-2", "preset=smoke", *words)
-    target = target if not words or "local-2" not in words[0] else (*target[:3], *words)
-    done = snakemake(root, "--profile", "local", *target)
-    last = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert done.returncode == 1 and len(last) == 1 and re.search(said, last[0]), done.stderr
-    assert not (root / "results/local-2-smoke").exists()
+    done = snakemake(root, "--profile", "local", "redeploy", "--config", f"deployment={target}", *words)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 1 and len(errors) == 1 and re.search(said, errors[0]), done.stderr
+    assert not (root / "results/local-8/redeploy").exists()
 
 
 def test_the_command_runs_that_target_and_prints_its_end_both_ways(root: Path) -> None:

@@ -8,7 +8,7 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 BENCH = Table(
     name="bench",
     row="one launch of one candidate at one Case and direction",
-    folder="[redeploy/]problems/<problem>/",
+    folder="problems/<problem>/",
     rule="bench",
     version=6,
     columns=(

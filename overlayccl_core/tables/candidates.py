@@ -8,7 +8,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT
 CANDIDATES = Table(
     name="candidates",
     row="one Program at one Case and direction",
-    folder="[ablations/][redeploy/]problems/<problem>/search/<search>/",
+    folder="[ablations/]problems/<problem>/search/<search>/",
     rule="search",
     version=4,
     minimum_rows=0,

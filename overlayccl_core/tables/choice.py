@@ -18,7 +18,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 CHOICE = Table(
     name="choice",
     row="one Case and direction",
-    folder="[redeploy/]problems/<problem>/",
+    folder="problems/<problem>/",
     rule="choose",
     version=3,
     columns=(
@@ -36,7 +36,7 @@ CHOICE = Table(
 VERDICTS = Table(
     name="verdicts",
     row="one verdict of a gate on one candidate",
-    folder="[redeploy/]problems/<problem>/",
+    folder="problems/<problem>/",
     rule="choose",
     version=2,
     columns=(

@@ -12,7 +12,6 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 CONFIRMED = Table(
     name="confirmed",
     row="one launch of one arm at one Case and direction",
-    folder="[redeploy/]",
     rule="confirm",
     version=6,
     minimum_rows=0,

@@ -6,7 +6,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT, REPEAT_ERROR
 FIDELITY = Table(
     name="fidelity",
     row="the held-out Programs, or one Case and direction of a Problem",
-    folder="[redeploy/][problems/<problem>/]",
+    folder="[problems/<problem>/]",
     rule="fit, finalists",
     version=3,
     columns=(

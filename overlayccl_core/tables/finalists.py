@@ -12,7 +12,7 @@ from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 FINALISTS = Table(
     name="finalists",
     row="one arm at one Case and direction",
-    folder="[redeploy/]problems/<problem>/",
+    folder="problems/<problem>/",
     rule="finalists",
     version=4,
     columns=(

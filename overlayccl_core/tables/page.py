@@ -97,6 +97,8 @@ each row of `deployed` has the file's facts on a Case and direction, and under `
 Program, with its verdicts. If `deploy/P.py` lost a Case of earlier runs, `deploy/earlier/` keeps the last file
 with it.
 
+The target `redeploy` has tables of the same names, from `candidates` to `deployed`, in `redeploy/`.
+
 Any reader of Parquet reads them. [`examples/questions.py`](../examples/questions.py) answers three questions with
 polars alone, [`examples/questions.sql`](../examples/questions.sql) the same in SQL, for DuckDB.
 """

@@ -28,7 +28,7 @@ class Why(StrEnum):
 SHORTLIST = Table(
     name="shortlist",
     row="one Program to time at one Case and direction",
-    folder="[redeploy/]problems/<problem>/",
+    folder="problems/<problem>/",
     rule="shortlist",
     version=4,
     columns=(

@@ -102,7 +102,7 @@ CONFIRMED_STEPS, CONFIRMED_STAMPS = (
         table,
         name=f"confirmed_{table.name}",
         row=f"as `{table.name}`, of all models",
-        folder="[redeploy/]",
+        folder="",
         rule="confirm",
         minimum_rows=0,
     )

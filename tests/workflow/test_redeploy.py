@@ -84,7 +84,7 @@ def test_the_command_runs_that_target_and_prints_its_end_both_ways(root: Path) -
     alone = redeploy(root, "--to", "local-8", "--no-measure")
     assert alone.returncode == 0 and "uniform_a2a/n8-" in alone.stdout, alone.stderr
     assert "nothing was fitted yet" in alone.stdout
-    assert not (root / "results/local-8").exists()
+    assert not list((root / "results").glob("local-8/*.parquet"))
     back = redeploy(root, "--deployment", "local-2", "--to", "local")
     assert back.returncode == 0, back.stderr
     started = (root / "started.txt").read_text()

@@ -17,6 +17,7 @@ include: "rules/measure.smk"
 include: "rules/cost_model.smk"
 include: "rules/probing.smk"
 include: "rules/problems.smk"
+include: "rules/redeploy.smk"
 include: "rules/report.smk"
 include: "rules/search.smk"
 include: "rules/ablations.smk"
@@ -36,6 +37,7 @@ localrules:
     all,
     longrun,
     probing,
+    redeploy,
 
 
 rule all:

@@ -2,8 +2,10 @@
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any, Protocol
 
 from overlayccl_core import loader
@@ -16,6 +18,9 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
 from overlayccl_core.program.tracing import trace_function, trace_source
 from overlayccl_core.program.transpose import backward_problem, transpose
+
+_SIZE = re.compile(r"[0-9.]+(?:[KMG]i)?B")  # of a payload, in the name of a Case
+ALIKE = 1.25  # payloads of one entry at two numbers of ranks differ by less: their counts are rounded
 
 
 class ProblemPlugIn(Protocol):
@@ -148,6 +153,25 @@ def proxy(large: Case) -> Case | None:
     """Return a small Case for a search in a large one's place; None if it is no smaller."""
     small = case(large.problem, plug_in(large.problem).proxy(large), **fewer_ranks(large))
     return None if replace(small, name=large.name) == large else small
+
+
+def same_sizes(case: Case, others: Iterable[Case]) -> Case | None:
+    """Return the Case with the same sizes on other ranks; None without one.
+
+    Cases of one configuration entry have the same name at any number of ranks, except for its payload where counts
+    are rounded to the ranks. The nearest payload counts, up to `ALIKE`. A Case with a digest in its name
+    (`Case.told_apart`) is like no other.
+    """
+
+    def name(one: Case) -> tuple[str, str, str]:
+        return one.problem, _SIZE.sub("", one.name), one.dtype.value
+
+    def times_larger(one: Case) -> float:
+        low, high = sorted((payload_bytes(one), payload_bytes(case)))
+        return high / low if low else inf
+
+    named = (one for one in others if name(one) == name(case) and times_larger(one) <= ALIKE)
+    return min(named, key=lambda one: (one.groups != case.groups, times_larger(one)), default=None)
 
 
 def case_from_row(row: Mapping[str, Any]) -> Case:

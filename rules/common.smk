@@ -75,6 +75,7 @@ try:
         if PIPELINE.starts:
             one_run.begin(PIPELINE.settings.tree, logger.warning)
             keep_captured()
+            PIPELINE.keep_source()
 except (ValueError, OSError) as error:
     sys.exit(
         f"error: {error}"

@@ -19,9 +19,10 @@ from overlayccl_core.configuration.models import Model, label, problems_of, site
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.searches import at_seeds
 from overlayccl_core.configuration.searches import load as load_search
-from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, NAMES, Settings, fields_of
+from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, NAMES, SOURCE, Settings, fields_of
 from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
+from overlayccl_core.evidence import redeployment
 from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.ways import FOLDER as WAYS
@@ -50,6 +51,7 @@ class Pipeline:
         unrecorded: Tables without Snakemake's records; then nothing is made. Else empty.
         left_out: One line on models not trained, as `problems` lacks a Problem at their sites. Else empty.
         starts: Whether jobs will start.
+        source: The tree named for the target `redeploy`; empty without.
         typed: Keys and values of --config, unless the profile has the same.
     """
 
@@ -62,6 +64,7 @@ class Pipeline:
     unrecorded: str = ""
     left_out: str = ""
     starts: bool = False
+    source: str = ""
     typed: Mapping[str, Any] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=rules, repr=False, compare=False)
     _digest: Callable[..., str] = field(
@@ -101,6 +104,22 @@ class Pipeline:
         """The table of the step that the Cases are of, if they are of a captured one."""
         table = Path(RESULTS, self.settings.tree, captured.KEPT)
         return [table.as_posix()] if table.is_file() else []
+
+    def keep_source(self) -> None:
+        """Copy the choices of `source` into the run's tree, for the target `redeploy`."""
+        if self.source:
+            redeployment.keep(Path(RESULTS), self.settings.tree, self.source)
+
+    @property
+    def source_choices(self) -> list[str]:
+        """The copy that the target `redeploy` reads; none in a plan before the first. ValueError: of no tree."""
+        copy = Path(RESULTS, self.settings.tree, redeployment.KEPT)
+        if not self.source and redeployment.kept(copy) is None:
+            raise ValueError(
+                "redeploy: whose choices? Name a tree below results/: --config source=NAME (with "
+                f"deployment={self.deployment.name}, where they are to go)"
+            )
+        return [copy.as_posix()] if copy.is_file() else []
 
     @property
     def job_resources(self) -> Mapping[str, int | str]:
@@ -345,6 +364,9 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         settings.longrun.check(load_model(name), deployment.ranks)
     if starts:
         check_backend(deployment, settings.models)
+    source = str(config[SOURCE]) if SOURCE in overrides else ""
+    if source:
+        redeployment.check(Path(RESULTS), settings.tree, source)
     named = ", ".join(f"{model} (needs {needs})" for model, needs in lacking.items())
     left_out = (
         f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
@@ -362,6 +384,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         unrecorded=unrecorded(results),
         left_out=left_out,
         starts=starts,
+        source=source,
         typed=typed,
     )
 

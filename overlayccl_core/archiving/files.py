@@ -12,6 +12,7 @@ from overlayccl_core.archiving.manifest import Manifest
 from overlayccl_core.archiving.replay import Planned
 from overlayccl_core.configuration import captured, presets
 from overlayccl_core.configuration.fields import parsed
+from overlayccl_core.evidence import redeployment
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.probing import PROBE_CALLS
 from overlayccl_core.tables.remake import RESULTS
@@ -56,6 +57,8 @@ def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> F
         return judged(Check.FILES, str(name), "" if mine else "its tree is of other fields")
     elif name == PurePosixPath(RESULTS, name.parent.name, captured.KEPT):
         known, why = False, "what a script called is taken as said"
+    elif name.is_relative_to(RESULTS) and PurePosixPath(*name.parts[2:]) == PurePosixPath(redeployment.KEPT):
+        known, why = False, "what another tree chose is taken as said"
     else:
         return wrong(Check.FILES, str(name), "no job made it")
     return judged(Check.FILES, str(name)) if known else could_not(Check.FILES, str(name), why)

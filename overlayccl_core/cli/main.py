@@ -23,6 +23,7 @@ from overlayccl_core.cli import (
     overlap,
     problems,
     prove,
+    redeploy,
     report,
     run_script,
     schema,
@@ -38,7 +39,7 @@ from overlayccl_core.cli.unread import until_unread
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS: tuple[ModuleType, ...] = (
-    *(problems, trace, prove, score, try_strategy, tune, ask, bucket),
+    *(problems, trace, prove, score, try_strategy, tune, redeploy, ask, bucket),
     *(capture, run_script),
     *(explain, summary, overlap, report, schema, doctor, estimate),
     *(verify, compare, init, why),

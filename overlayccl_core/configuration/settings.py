@@ -21,7 +21,11 @@ IN_SECTIONS = {  # override key -> its section and field
 }
 PROPOSER = "proposer"  # override key: one more search
 MACHINE, HERE = "machine", "here"  # override key and value: measure everything again, on this machine
-OVERRIDES = ("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, *IN_SECTIONS)
+SOURCE = "source"  # override key: the tree whose choices the target `redeploy` takes
+OVERRIDES = (
+    *("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, SOURCE),
+    *IN_SECTIONS,
+)
 
 Named = TypeVar("Named", bound=Iterable[str])
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
@@ -313,6 +317,8 @@ def load(
     data = {**config, **{name: _list(config[name]) for name in NAMES if name in config}}
     in_sections = {key: data.pop(key) for key in IN_SECTIONS if key in overrides}
     besides = [data.pop(PROPOSER)] if PROPOSER in overrides else []
+    if SOURCE in overrides:
+        data.pop(SOURCE)
     if MACHINE in overrides and (named := data.pop(MACHINE)) != HERE:
         raise ValueError(
             f"--config {MACHINE}={named}: must be {HERE}, which measures all of a tree again, on this machine"

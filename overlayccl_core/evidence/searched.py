@@ -115,20 +115,26 @@ def candidate_rows(
     """Yield a row of `candidates` for every Program, without Case and direction. verdicts: by program."""
     elites = {c.program.digest for c in result.elites}
     for candidate in result.candidates:
-        program, proof = candidate.program, verdicts.get(candidate.program.digest)
-        yield {
-            "candidate": named[program.digest],
-            "search": search.name,
-            "origin": candidate.origin.value,
-            "parent": candidate.parent,
-            "recipe": candidate.recipe.dumps(),
-            "family": candidate.family,
-            "program_json": dumps(program) if proof is not None else None,
-            **judged_columns(program, candidate.legal, proof),
-            "elite": program.digest in elites,
-            **price_columns(candidate.price if candidate.feasible else None),
-            "fingerprint": theta.fingerprint,
-        }
+        digest = candidate.program.digest
+        row = candidate_row(candidate, named[digest], verdicts.get(digest), search.name, theta)
+        yield row | {"elite": digest in elites}
+
+
+def candidate_row(candidate: Candidate, name: str, proof: Verdict | None, search: str, theta: Theta) -> Row:
+    """Return a row of `candidates`, no elite, without Case and direction. proof: None: not asked for."""
+    return {
+        "candidate": name,
+        "search": search,
+        "origin": candidate.origin.value,
+        "parent": candidate.parent,
+        "recipe": candidate.recipe.dumps(),
+        "family": candidate.family,
+        "program_json": dumps(candidate.program) if proof is not None else None,
+        **judged_columns(candidate.program, candidate.legal, proof),
+        "elite": False,
+        **price_columns(candidate.price if candidate.feasible else None),
+        "fingerprint": theta.fingerprint,
+    }
 
 
 def end_row(ending: Ending, search: Search, theta: Theta) -> Row:

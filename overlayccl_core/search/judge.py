@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 from overlayccl_core.costmodel.price import Price
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.gates import equivalence, legality
 from overlayccl_core.gates.verdict import Reason, Verdict
+from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.substitution import without_labels
 from overlayccl_core.rewrites.recipe import Recipe
@@ -67,6 +69,13 @@ class Prover:
     lossy_bound: float
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     _of_values: dict[object, Verdict] = field(default_factory=dict)
+
+    @classmethod
+    def beside(cls, developer: Program | None, reference: Program) -> Self:
+        """Return a prover; lossy Programs may be as far off as the developer's is in its own dtypes."""
+        if developer is None:
+            return cls(reference=reference, lossy_bound=tolerance(NumericsClass.LOSSY))
+        return cls(reference=reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
 
     def know(self, program: Program, verdict: Verdict) -> None:
         """Take over an earlier verdict."""

@@ -27,10 +27,8 @@ from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.evidence.mended import failed_sketches
 from overlayccl_core.evidence.predictions import rows_at
 from overlayccl_core.evidence.prices import theta_of
-from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import NotApplicable, Rejected
-from overlayccl_core.program.numerics import NumericsClass, tolerance
 from overlayccl_core.program.problem import Direction, Place, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import simplify
@@ -250,8 +248,5 @@ def _proxy(
 
 
 def _prover(bases: Iterable[Base], reference: Program) -> Prover:
-    """Return a prover; lossy Programs may be as far off as the developer's is in its own dtypes."""
     developer = next((b.program for b in bases if b.origin is Origin.DEVELOPER), None)
-    if developer is None:
-        return Prover(reference=reference, lossy_bound=tolerance(NumericsClass.LOSSY))
-    return Prover(reference=reference, lossy_bound=equivalence.lossy_bound_of(developer, reference))
+    return Prover.beside(developer, reference)

@@ -1,10 +1,11 @@
 """shortlist: the proven Programs of each Case and direction to time, and why. Needs no ranks.
 
-It lists all proven known ways that are written out. From derived ways and finds of the search it takes the cheapest
-Program of each of the most promising families (derived ways are one); proven ones drawn at random (without them a
-regret would be over the model's own favourites); the cheapest that overlaps with the model's computing (the price
-sees no computing); and the next cheapest up to a number. A lossy find is left out if the developer's own sums keep
-all bits: it could not be chosen before lossless ones.
+It lists all proven known ways that are written out, and what was chosen in another tree (rule redeployed). From
+derived ways and finds of the search it takes the cheapest Program of each of the most promising families (derived
+ways are one); proven ones drawn at random (without them a regret would be over the model's own favourites); the
+cheapest that overlaps with the model's computing (the price sees no computing); and the next cheapest up to a
+number. A lossy find is left out if the developer's own sums keep all bits: it could not be chosen before lossless
+ones.
 """
 
 import hashlib
@@ -159,12 +160,15 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
         entry.why = [role for role in ROLES if role in entry.roles and role != Role.OTHER.value] or [
             Why.KNOWN
         ]
+    for entry in entries:
+        if entry.row.get("search") == Why.REDEPLOYED:
+            entry.why.append(Why.REDEPLOYED)
     rounds = _rounds(ways)
     usable = [e for e in entries if rounds or e.row["numerics"] != NumericsClass.LOSSY]
     cheapest = sorted(usable, key=lambda e: (e.us, e.name))
     told_apart = _without_twins(cheapest)
     priced = [e for e in told_apart if e.us < inf]
-    finds = _Finds(emit, ways)
+    finds = _Finds(emit, (e for e in entries if e.why))
     finds.add(Why.BEST_PREDICTED, priced, 1)
     finds.add(Why.FAMILY, _first_of_families(priced), settings.families)
     drawn = sorted((e for e in told_apart if not e.why), key=lambda e: _draw(settings.seed, place, e))

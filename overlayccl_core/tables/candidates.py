@@ -16,7 +16,7 @@ CANDIDATES = Table(
         CASE,
         DIRECTION,
         text("candidate", doc="a known way's name, or found-<value_digest, shortened>"),
-        text("search", doc="a file in config/searches"),
+        text("search", doc="a file in config/searches; redeployed: chosen in another tree"),
         ORIGIN,
         text("parent", nullable=True, doc="value_digest; null: made from no other"),
         text("recipe", doc="JSON; a source that it begins with is in `sketches`"),

@@ -25,6 +25,7 @@ from overlayccl_core.tables.price_ablations import PRICE_ABLATIONS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
+from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, SOURCE_CHOICES
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.segments import SEGMENTS
@@ -46,10 +47,11 @@ TABLES = (
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),
+    *(REDEPLOYED, REGRET),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
 )
 """Of rules, in the order of writing."""
-OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS)
+OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS, SOURCE_CHOICES)
 
 
 def tables_with(*names: str) -> tuple[Table, ...]:
@@ -96,6 +98,8 @@ deployed, there is no file. `deploy/P.json` holds the file's sha256, its rows of
 each row of `deployed` has the file's facts on a Case and direction, and under `chosen` all facts on the chosen
 Program, with its verdicts. If `deploy/P.py` lost a Case of earlier runs, `deploy/earlier/` keeps the last file
 with it.
+
+The target `redeploy` has tables of the same names, from `candidates` to `deployed`, in `redeploy/`.
 
 Any reader of Parquet reads them. [`examples/questions.py`](../examples/questions.py) answers three questions with
 polars alone, [`examples/questions.sql`](../examples/questions.sql) the same in SQL, for DuckDB.

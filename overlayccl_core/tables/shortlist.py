@@ -22,6 +22,7 @@ class Why(StrEnum):
     RANDOM = "random"
     OVERLAPS = "overlaps"
     NEXT_CHEAPEST = "next_cheapest"
+    REDEPLOYED = "redeployed"  # chosen in another tree, whatever its price here
 
 
 SHORTLIST = Table(

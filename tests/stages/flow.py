@@ -43,7 +43,7 @@ from tests.fake_timings import bench_rows, timing_columns
 from tests.rows import row
 
 ROOT = Path(__file__).parents[2]
-FOUND = 12  # Programs that a step from a known way gives, for each Case and direction
+FOUND = 15  # Programs that a step from a known way gives, for each Case and direction
 NOTHING_TRAINED = pl.DataFrame(schema=STEPS.schema), pl.DataFrame(schema=STAMPS.schema)
 Row = dict[str, Any]
 

@@ -86,10 +86,12 @@ def test_a_direction_without_exchange_is_not_listed(flow: SimpleNamespace) -> No
 def test_each_of_the_promising_families_sends_its_cheapest(flow: SimpleNamespace) -> None:
     rows = listed(flow, families=100, random=0, at_least=1)
     cheapest = (
-        flow.candidates.filter(pl.col("numerics") != "lossy")
+        flow.candidates.filter(
+            pl.col("numerics") != "lossy", ~pl.col("family").str.contains("in flight|early")
+        )
         .sort("predicted_us")
         .unique("family", keep="first")
-    )
+    )  # another order of the calls may cost the same: a twin
     modules = {module(row["program_json"]) for row in rows}
     assert {module(text) for text in cheapest["program_json"]} <= modules
     fewer = listed(flow, families=1, random=0, at_least=1)
@@ -173,7 +175,9 @@ def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: Simp
     ]
     assert max(us[name] for name in filled) <= min(left)
     everything = {module(row["program_json"]) for row in listed(flow, at_least=1000)}
-    usable = flow.candidates.filter(pl.col("numerics") != "lossy")
+    usable = flow.candidates.filter(
+        pl.col("numerics") != "lossy", ~pl.col("family").str.contains("in flight|early")
+    )
     assert {module(text) for text in usable["program_json"]} <= everything
 
 

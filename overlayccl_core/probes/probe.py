@@ -24,6 +24,11 @@ class ProbeRole(StrEnum):
     STRUCTURED = "structured"
     MIXED = "mixed"
     HELD_OUT = "heldout"
+    BESIDE = "beside"  # calls beside computing, whose costs are fitted apart
+
+    @property
+    def fits_theta(self) -> bool:
+        return self in (ProbeRole.STRUCTURED, ProbeRole.MIXED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ import polars as pl
 
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.beside import BESIDE
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -38,7 +39,7 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 from overlayccl_core.tables.trials import TRIALS
 
 TABLES = (
-    *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
+    *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY, BESIDE),
     *(CASES, KNOWN_WAYS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS),
     *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS),
     *(STEPS, STAMPS, VERDICTS, CHOICE),

@@ -7,10 +7,14 @@ PROBES = Table(
     name="probes",
     row="one launch of one Program",
     rule="probe",
-    version=4,
+    version=5,
     columns=(
         text("probe", doc="readable name"),
-        text("role", values=("structured", "mixed", "heldout"), doc="heldout: never in the fit"),
+        text(
+            "role",
+            values=("structured", "mixed", "heldout", "beside"),
+            doc="heldout: in no fit; beside: in that of `beside`; else in that of `theta`",
+        ),
         *TIMING_COLUMNS,
     ),
 )

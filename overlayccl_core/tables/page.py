@@ -31,6 +31,7 @@ from overlayccl_core.tables.segments import SEGMENTS
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.step_prices import ARM_PRICES, STEP_FIDELITY, STEP_PRICES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import Column, Table
@@ -41,8 +42,8 @@ from overlayccl_core.tables.trials import TRIALS
 TABLES = (
     *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY, BESIDE),
     *(CASES, KNOWN_WAYS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS),
-    *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS),
-    *(STEPS, STAMPS, VERDICTS, CHOICE),
+    *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS, STEP_PRICES),
+    *(STEPS, STAMPS, ARM_PRICES, STEP_FIDELITY, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),

@@ -50,8 +50,8 @@ rule all:
         ),
         of_jobs("search", search=PIPELINE.searches),
         of_jobs("trial", search=PIPELINE.asking),
-        of_jobs("time_segments", "train", "confirm", "deploy", "price_ablation"),
-        of_jobs("summary", "report"),
+        of_jobs("time_segments", "train", "step_fidelity", "price_ablation"),
+        of_jobs("confirm", "deploy", "summary", "report"),
 
 
 include: "rules/archive.smk"

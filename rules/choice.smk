@@ -6,6 +6,11 @@ def their_models(wildcards):
     return PIPELINE.models_of(*together(wildcards))
 
 
+def its_models(wildcards):
+    """The models with the Problem at a site."""
+    return PIPELINE.models_of(wildcards.problem)
+
+
 # Proven Programs that are worth timing; without prices, so an equal list measures nothing anew.
 checkpoint shortlist:
     input:
@@ -39,14 +44,17 @@ checkpoint shortlist:
 # The best measured, the baselines beside them, and how right the prices were.
 checkpoint finalists:
     input:
-        known_ways=f"{PROBLEM}/known_ways.parquet",
+        known_ways=every(f"{PROBLEM}/known_ways.parquet", problem=together),
         shortlist=f"{PROBLEM}/shortlist.parquet",
         bench=f"{PROBLEM}/bench.parquet",
         prices=f"{PROBLEM}/prices.parquet",
         candidates=of_searches("candidates.parquet"),
         probes=f"{TREE}/probes.parquet",
+        theta=f"{TREE}/theta.parquet",
+        beside=f"{TREE}/beside.parquet",
+        segments=every(f"{TREE}/train/{{model}}/segments.parquet", model=its_models),
     output:
-        **tables(PROBLEM, "finalists", "fidelity"),
+        **tables(PROBLEM, "finalists", "fidelity", "step_prices"),
     log:
         f"{LOGS}/finalists-{{problem}}.log",
     benchmark:
@@ -61,6 +69,7 @@ checkpoint finalists:
         **stage(
             "finalists",
             trained_by=lambda wildcards: PIPELINE.trained_json(wildcards.problem),
+            steps=lambda wildcards: PIPELINE.steps_json(*its_models(wildcards)),
         ),
     message:
         "Comparing predicted with measured times of {wildcards.problem}, and naming finalists"

@@ -6,7 +6,7 @@ use rule light as fit with:
     input:
         probes=f"{TREE}/probes.parquet",
     output:
-        **tables(TREE, "theta", "fidelity"),
+        **tables(TREE, "theta", "fidelity", "beside"),
     log:
         f"{LOGS}/fit.log",
     benchmark:

@@ -109,14 +109,17 @@ use rule light as redeploy_finalists with:
         prices=f"{PROBLEM}/prices.parquet",
         candidates=CANDIDATES_AGAIN,
         probes=f"{TREE}/probes.parquet",
+        theta=f"{TREE}/theta.parquet",
+        beside=f"{TREE}/beside.parquet",
+        segments=[],
     output:
-        **tables(AGAIN, "finalists", "fidelity"),
+        **tables(AGAIN, "finalists", "fidelity", "step_prices"),
     log:
         f"{REDEPLOY}/logs/finalists-{{problem}}.log",
     benchmark:
         f"{REDEPLOY}/logs/finalists-{{problem}}.tsv"
     params:
-        **stage("finalists", trained_by=json.dumps({})),
+        **stage("finalists", trained_by=json.dumps({}), steps=json.dumps([])),
     message:
         "Naming finalists of {wildcards.problem}, another tree's choices among them"
 

@@ -47,3 +47,27 @@ use rule on_ranks as train with:
         ),
     message:
         "Training {wildcards.model} in all ways that are compared"
+
+
+# What the prices of a model's steps say, and what was measured.
+use rule light as step_fidelity with:
+    input:
+        segments=f"{TREE}/train/{{model}}/segments.parquet",
+        theta=f"{TREE}/theta.parquet",
+        beside=f"{TREE}/beside.parquet",
+        finalists=every(f"{PROBLEM}/finalists.parquet", problem=of_the_model),
+        steps=f"{TREE}/train/{{model}}/steps.parquet",
+        stamps=f"{TREE}/train/{{model}}/stamps.parquet",
+    output:
+        **tables(f"{TREE}/train/{{model}}", "arm_prices", "step_fidelity"),
+    log:
+        f"{LOGS}/step_fidelity-{{model}}.log",
+    benchmark:
+        f"{LOGS}/step_fidelity-{{model}}.tsv"
+    params:
+        **stage(
+            "step_fidelity",
+            steps=lambda wildcards: PIPELINE.steps_json(wildcards.model),
+        ),
+    message:
+        "Comparing prices of steps with measured ones of {wildcards.model}"

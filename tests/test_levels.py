@@ -58,7 +58,7 @@ MAY_IMPORT = {
     },
     "evidence": {
         *("program", "configuration", "deployments", "measuring", "gates", "tables"),
-        *("emit", "launching", "backends", "timing", "costmodel", "rewrites", "search", "asking"),
+        *("emit", "launching", "backends", "timing", "costmodel", "rewrites", "search", "asking", "step"),
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "configuration", "deployments"),

@@ -211,6 +211,20 @@ class Pipeline:
             sort_keys=True,
         )
 
+    def steps_json(self, *models: str) -> str:
+        """The steps of some models at all counts of microbatches: which Case is at which site."""
+        steps = []
+        for name in models:
+            model = self._model(name)
+            for microbatches in model.microbatches:
+                cases = cases_of_model(model, self.deployment, microbatches)
+                sites = [
+                    (site.name, cases[site.name].id, site.direction)
+                    for site in sites_of(model, microbatches, self.deployment.ranks)
+                ]
+                steps.append({"model": name, "microbatches": microbatches, "sites": sites})
+        return json.dumps(steps)
+
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
         """The (Problem, search at a seed) pairs of the target `ablations`.

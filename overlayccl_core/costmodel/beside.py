@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from overlayccl_core.costmodel.features import reach_of
+from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
+from overlayccl_core.program.program import Program
 
 CPU = np.linspace(0, 1, 51)
 SLOWER = np.linspace(1, 3, 41)
@@ -51,13 +53,48 @@ def both_us(call_us: float, work_us: float, shares: Shares) -> float:
 
 
 def fit_shares(timed: Sequence[Together]) -> Shares:
-    """Return the shares of a grid with the least squared relative error; of equal ones, the least `slower`."""
+    """Return the shares of a grid with the least squared relative error; of equal ones, the least `slower`.
+
+    Work that never outlasts the call does not tell the two apart.
+    """
 
     def error(shares: Shares) -> float:
         return sum((both_us(one.call_us, one.work_us, shares) / one.both_us - 1) ** 2 for one in timed)
 
     grid = (Shares(cpu=float(cpu), slower=float(slower)) for slower, cpu in product(SLOWER, CPU))
     return min(grid, key=error)
+
+
+def fit_beside(timed: Iterable[tuple[Program, float]]) -> list[dict[str, Any]]:
+    """Return the rows of the table `beside`, without fingerprint.
+
+    Args:
+        timed: Programs of a call, of some equal pieces of local work, or of both at the same time (sums), with
+            their times in microseconds.
+    """
+    works: dict[int, float] = {}
+    calls: dict[tuple[str, str, int], dict[int, float]] = {}
+    for program, us in timed:
+        pieces = sum(x.kind is Kind.SUM for x in program.nodes)
+        if program.calls:
+            calls.setdefault(_key_of(program), {})[pieces] = us
+        else:
+            works[pieces] = us
+    rows = []
+    for (kind, reach, size), both in calls.items():
+        call_us = both.pop(0)
+        seen = [Together(call_us=call_us, work_us=works[pieces], both_us=us) for pieces, us in both.items()]
+        shares = fit_shares(seen)
+        errors = (abs(both_us(call_us, one.work_us, shares) / one.both_us - 1) for one in seen)
+        head = {"kind": kind, "reach": reach, "payload_bytes": size, "call_us": call_us}
+        found = {"cpu_share": shares.cpu, "slower": shares.slower, "rel_error": max(errors)}
+        rows.append(head | found)
+    return rows
+
+
+def _key_of(program: Program) -> tuple[str, str, int]:
+    [[call]] = program.calls
+    return call.kind.value, reach_of(call, program.problem.case.ranks_per_node), payload_bytes(call)
 
 
 class Beside:

@@ -111,6 +111,23 @@ def in_order(pairs: NDArray[np.int64], a: Floats, b: Floats) -> float | None:
     return float((np.sign(a[i] - a[j]) == np.sign(b[i] - b[j])).mean())
 
 
+def order_apart(scored: Sequence[Scored]) -> float | None:
+    """Return Spearman's rank correlation over pairs that can be told apart; None for fewer than 3 Programs.
+
+    The rank of a Program counts those that it can be told apart from: with all of them it is Spearman's.
+    """
+    estimates = [statistics.estimate(s.samples_us) for s in scored]
+    measured = np.array([e.value for e in estimates])
+    errors = np.array([e.standard_error for e in estimates])
+    predicted = np.array([s.predicted_us for s in scored])
+    difference = measured[:, None] - measured
+    apart = np.abs(difference) > STANDARD_ERRORS * np.hypot(errors[:, None], errors)
+    ranks = [(np.sign(d) * apart).sum(axis=1) for d in (difference, predicted[:, None] - predicted)]
+    if len(scored) < 3 or any(np.ptp(one) == 0 for one in ranks):
+        return None
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
 def top1(mine: Sequence[float], fastest: Sequence[float]) -> tuple[float, bool | None]:
     """Return (regret of a Program, whether the 95% interval of its paired ratio to the fastest holds 1).
 

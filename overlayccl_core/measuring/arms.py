@@ -18,7 +18,8 @@ class ArmName(StrEnum):
     BEST_KNOWN_WAY = "best_known_way"  # the library's fastest strategy in the bench, also written by people
     FINALIST_1 = "finalist_1"
     FINALIST_2 = "finalist_2"
-    FINALIST_OVERLAP = "finalist_overlap"  # the fastest with calls to hide: a bench has no computation
+    FINALIST_OVERLAP = "finalist_overlap"  # of those with calls to hide, the cheapest in the step
+    FINALIST_OVERLAP_2 = "finalist_overlap_2"  # the second, if its price is near
     DEPLOYED = "deployed"  # the chosen file itself
 
 
@@ -28,7 +29,10 @@ NEEDS_NO_SEARCH = (  # by definition: a finalist may also be a known way's Progr
     *BASELINES,
     ArmName.BEST_KNOWN_WAY,
 )
-FINALISTS = (ArmName.FINALIST_1, ArmName.FINALIST_2, ArmName.FINALIST_OVERLAP)
+FINALISTS = (
+    *(ArmName.FINALIST_1, ArmName.FINALIST_2),
+    *(ArmName.FINALIST_OVERLAP, ArmName.FINALIST_OVERLAP_2),
+)
 OF_A_CASE = (*NEEDS_NO_SEARCH, *FINALISTS)  # with a Program of their own at a Case, plainest first
 _ONLY = "only_"
 _MEANING: dict[str, str] = {
@@ -38,7 +42,8 @@ _MEANING: dict[str, str] = {
     ArmName.BEST_KNOWN_WAY: "of all strategies that people wrote, the fastest in the bench",
     ArmName.FINALIST_1: "the fastest in the bench of all proven candidates",
     ArmName.FINALIST_2: "the second fastest in the bench",
-    ArmName.FINALIST_OVERLAP: "the fastest with calls to hide behind computation, which a bench has none of",
+    ArmName.FINALIST_OVERLAP: "of those with calls to hide behind computation, the lowest price of the step",
+    ArmName.FINALIST_OVERLAP_2: "the second of those with calls to hide, its price near the lowest",
     ArmName.DEPLOYED: "the file that was chosen itself, at this count of microbatches",
 }
 

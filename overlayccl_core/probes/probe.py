@@ -25,6 +25,12 @@ class ProbeRole(StrEnum):
     SHAPE = "shape"
     MIXED = "mixed"
     HELD_OUT = "heldout"
+    BESIDE = "beside"  # calls beside computing, whose costs are fitted apart
+
+    @property
+    def fits_theta(self) -> bool:
+        """False of what judges it, and of what has a fit of its own."""
+        return self not in (ProbeRole.HELD_OUT, ProbeRole.BESIDE)
 
     @property
     def judges(self) -> bool:

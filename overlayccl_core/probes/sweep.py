@@ -5,6 +5,7 @@ from collections.abc import Callable
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.deployments.capabilities import Capabilities
+from overlayccl_core.probes.beside import beside_probes
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import Probe, ProbeRole
 from overlayccl_core.probes.shapes import shape_probes
@@ -23,6 +24,7 @@ def probes_of(deployment: Deployment, settings: Settings) -> list[Probe]:
         *structured_probes(deployment),
         *shape_probes(deployment),
         *mixed_probes(deployment, seed=fitted, count=settings.probe.mixed, role=ProbeRole.MIXED),
+        *beside_probes(deployment),
         *mixed_probes(deployment, seed=heldout, count=settings.probe.heldout, role=ProbeRole.HELD_OUT),
     ]
 

@@ -46,6 +46,7 @@ INKS: dict[str, Ink] = {
     ArmName.FINALIST_1: Ink.BLUE,
     ArmName.FINALIST_2: Ink.SKY,
     ArmName.FINALIST_OVERLAP: Ink.TEXT,
+    ArmName.FINALIST_OVERLAP_2: Ink.TEXT,
 }
 READING = (
     "These launches are those by which was chosen: what was chosen for being the fastest looks faster in "

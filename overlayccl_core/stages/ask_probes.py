@@ -15,7 +15,7 @@ from overlayccl_core.evidence.asked import call_rows
 from overlayccl_core.probes.asked.briefing import ProbeBriefing, columns_of
 from overlayccl_core.probes.asked.chooser import Asked, Chooser, TurnOutcome
 from overlayccl_core.probes.asked.order import ProbeTarget
-from overlayccl_core.probes.probe import Probe, ProbeRole
+from overlayccl_core.probes.probe import Probe
 from overlayccl_core.probes.probe_timings import time_probes
 from overlayccl_core.probes.sweep import to_time
 from overlayccl_core.search import proposer
@@ -84,7 +84,7 @@ def run(
         brief=ProbeBriefing(
             place=ProbeTarget(deployment=deployment, mixed_seed=settings.probe.mixed_seed),
             capabilities=can,
-            wanted=columns_of(one for one in sweep if one.role is not ProbeRole.HELD_OUT),
+            wanted=columns_of(one for one in sweep if one.role.fits_theta),
             rounds=rounds,
         ),
         budget=settings.probing,

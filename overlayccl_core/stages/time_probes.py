@@ -52,7 +52,7 @@ def run(
 ) -> list[Row]:
     """Return the rows of `compared_probes`. chosen: `chosen_probes` of all choosing searches."""
     can = Capabilities.from_rows(capabilities.iter_rows(named=True))
-    sweep = to_time(deployment, settings, can, progress)
+    sweep = [one for one in to_time(deployment, settings, can, progress) if one.role is not ProbeRole.BESIDE]
     every = {one.program.digest: one for one in [*_chosen(chosen), *sweep]}
     fixed = {one.program.digest for one in sweep if one.role is not ProbeRole.HELD_OUT}
     by: dict[str, list[str]] = {}

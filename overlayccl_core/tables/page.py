@@ -9,6 +9,7 @@ import polars as pl
 
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.beside import BESIDE
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -32,6 +33,7 @@ from overlayccl_core.tables.segments import SEGMENTS
 from overlayccl_core.tables.selftest import SELFTEST
 from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.tables.sketches import SKETCHES
+from overlayccl_core.tables.step_prices import ARM_PRICES, STEP_FIDELITY, STEP_PRICES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.tables.summary import SUMMARY
 from overlayccl_core.tables.table import Column, Table
@@ -40,10 +42,10 @@ from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 from overlayccl_core.tables.trials import TRIALS
 
 TABLES = (
-    *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY),
+    *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY, BESIDE),
     *(CASES, KNOWN_WAYS, PRICES, CALLS, SKETCHES, CANDIDATES, SEARCH_ENDS),
-    *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS, PRICE_ABLATIONS),
-    *(STEPS, STAMPS, VERDICTS, CHOICE),
+    *(TRIALS, SEGMENTS, SHORTLIST, BENCH, FINALISTS, STEP_PRICES, PRICE_ABLATIONS),
+    *(STEPS, STAMPS, ARM_PRICES, STEP_FIDELITY, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),

@@ -10,7 +10,11 @@ PROBES = Table(
     version=5,
     columns=(
         text("probe", doc="readable name"),
-        text("role", values=("structured", "shape", "mixed", "heldout"), doc="heldout: never in the fit"),
+        text(
+            "role",
+            values=("structured", "shape", "mixed", "heldout", "beside"),
+            doc="heldout: in no fit; beside: in that of `beside`; else in that of `theta`",
+        ),
         *TIMING_COLUMNS,
     ),
 )

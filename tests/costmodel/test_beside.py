@@ -4,10 +4,14 @@ from itertools import product
 
 import pytest
 
-from overlayccl_core.costmodel.beside import Beside, Shares, Together, both_us, fit_shares
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.costmodel.beside import Beside, Shares, Together, both_us, fit_beside, fit_shares
+from overlayccl_core.probes.beside import beside_probes
 from overlayccl_core.program import nodes
 from overlayccl_core.program.groups import contiguous, world
-from overlayccl_core.program.kinds import Kind
+from overlayccl_core.program.kinds import COLLECTIVES, Kind
+from overlayccl_core.program.lowering import Action, lower
+from overlayccl_core.program.payload import payload_bytes
 
 CALL_US = 1000.0
 
@@ -51,3 +55,29 @@ def test_a_call_between_two_probed_sizes_has_shares_between_theirs_and_beyond_th
     assert shares(2**20) == Shares(cpu=0.2, slower=1.0)
     operand = nodes.make_input(("x", 0), equal=False, size=8)
     assert known.of((nodes.make_collective(Kind.ALL_REDUCE, operand, contiguous(4, 2)),), 4) is None
+
+
+def test_what_is_timed_of_a_deployment_gives_the_shares_of_each_kind_reach_and_size() -> None:
+    local = load("config/deployments/local.yaml")
+    true, timed = Shares(cpu=0.3, slower=1.5), []
+    for probe in beside_probes(local):
+        pieces = sum(x.kind is Kind.SUM for x in probe.program.nodes)
+        size = sum(map(payload_bytes, probe.program.collectives)) / 2**10
+        call_us, work_us = 300 + 3 * size, 700.0 * pieces
+        us = both_us(call_us, work_us, true) if size and pieces else call_us if size else work_us
+        timed.append((probe.program, us))
+    rows = fit_beside(timed)
+    assert {row["kind"] for row in rows} == {kind.value for kind in COLLECTIVES}
+    assert {(row["reach"], row["payload_bytes"]) for row in rows if row["kind"] == "all_reduce"} == {
+        ("node4", 2**12), ("node4", 2**18), ("node4", 2**22), ("node2", 2**18),
+    }  # fmt: skip
+    for row in rows:
+        assert row["rel_error"] < 0.01 and row["cpu_share"] == pytest.approx(true.cpu, abs=0.03)
+
+
+def test_the_work_of_such_a_probe_is_done_while_its_call_is_in_flight() -> None:
+    for probe in beside_probes(load("config/deployments/local.yaml")):
+        if probe.program.calls:
+            works = [step.in_flight for step in lower(probe.program) if step.action is Action.SUM]
+            assert works == [1] * len(works)
+    assert not beside_probes(load("config/deployments/trn1.yaml"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from overlayccl_core.costmodel.fidelity import Scored, fidelity, in_order, pairs_apart, top1
+from overlayccl_core.costmodel.fidelity import Scored, fidelity, in_order, order_apart, pairs_apart, top1
 
 
 def scored(*pairs: tuple[float, list[float]]) -> list[Scored]:
@@ -82,3 +82,14 @@ def test_what_has_no_meaning_has_no_value() -> None:
         fidelity(scored((10, [10.0]), (20, [20.0, 20.0])))
     with pytest.raises(ValueError, match="one measured Program"):
         fidelity([])
+
+
+def test_the_order_of_all_programs_is_spearmans_and_that_of_pairs_apart_leaves_near_ones_out() -> None:
+    steady = scored((10, [10.0] * 8), (40, [20.0] * 8), (20, [40.0] * 8), (50, [50.0] * 8))
+    assert order_apart(steady) == pytest.approx(fidelity(steady).spearman)
+    loud = [10.0, 12.0] * 4
+    near = scored((10, loud), (9, [one + 0.1 for one in loud]), (30, [30.0] * 8), (40, [40.0] * 8))
+    assert order_apart(near) == pytest.approx(1)
+    assert fidelity(near).spearman < 1
+    assert order_apart(near[:2]) is None
+    assert order_apart(scored((1, loud), (2, loud), (3, loud))) is None

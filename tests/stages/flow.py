@@ -90,12 +90,13 @@ def finalists_of(
     flow: SimpleNamespace,
     trained: Mapping[str, tuple[str, ...]] = {},
     progress: Callable[[str], None] = quiet,
+    in_steps: Any = None,
     **changes: pl.DataFrame,
 ) -> dict[str, list[Row]]:
-    """What rule finalists gives. changes: tables of the flow that are others."""
+    """What rule finalists gives. in_steps: prices in the step; changes: tables of the flow that are others."""
     names = ("known_ways", "shortlisted", "bench", "prices", "candidates", "probes")
     of = vars(flow) | changes
-    return finalists.run(*(of[name] for name in names), trained, progress=progress)
+    return finalists.run(*(of[name] for name in names), trained, in_steps, progress=progress)
 
 
 def chosen_of(

@@ -156,3 +156,28 @@ def test_fidelity_is_over_all_that_was_measured(flow: SimpleNamespace) -> None:
     assert (row["case"], row["direction"]) == (flow.listed["case"][0], "forward")
     assert row["n"] == flow.shortlisted.height
     assert row["spearman"] > 0.9
+
+
+def test_of_those_that_overlap_the_cheapest_in_the_step_joins_and_the_second_if_its_price_is_near(
+    flow: SimpleNamespace,
+) -> None:
+    case = flow.listed["case"][0]
+    best = [arms(flow, {})[f"finalist_{k}"]["candidate"] for k in (1, 2)]
+    ways = {
+        loads(row["program_json"]).digest: row["candidate"]
+        for row in flow.shortlisted.iter_rows(named=True)
+        if row["numerics"] != "lossy"
+        and overlaps(loads(row["program_json"]))
+        and row["candidate"] not in best
+    }
+    cheapest, *others = sorted(ways.values(), reverse=True)
+    for near, expected in ((1.04, {cheapest, others[0]}), (1.06, {cheapest})):
+        prices = dict.fromkeys(others[1:], 900.0) | {cheapest: 100.0, others[0]: 100.0 * near}
+        in_steps = SimpleNamespace(
+            us=lambda _, program, prices=prices: {("m", 2): prices.get(ways.get(program.digest), 999.0)}
+        )
+        tables = finalists_of(flow, {case: ("forward",)}, in_steps=in_steps)
+        joined = {row["candidate"] for row in tables["finalists"] if "overlap" in row["arm"]}
+        assert joined == expected
+        priced = {row["candidate"]: row["step_us"] for row in tables["step_prices"]}
+        assert priced[cheapest] == 100 and set(priced) == set(flow.shortlisted["candidate"])

@@ -15,6 +15,7 @@ include: "rules/confirm.smk"
 include: "rules/longrun.smk"
 include: "rules/measure.smk"
 include: "rules/cost_model.smk"
+include: "rules/drift.smk"
 include: "rules/probing.smk"
 include: "rules/problems.smk"
 include: "rules/report.smk"
@@ -34,6 +35,7 @@ wildcard_constraints:
 localrules:
     ablations,
     all,
+    drift,
     longrun,
     probing,
 

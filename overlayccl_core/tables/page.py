@@ -17,6 +17,7 @@ from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
+from overlayccl_core.tables.drift import DRIFT, DRIFTED_CHOICES, REPROBES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
@@ -45,6 +46,7 @@ TABLES = (
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
+    *(REPROBES, DRIFT, DRIFTED_CHOICES),
 )
 """Of rules, in the order of writing."""
 OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS)

@@ -48,7 +48,7 @@ class PlannedPort:
 class PlannedJob:
     """One Program as the ranks see it: module, function, groups and inputs.
 
-    deployed: the module is a deployed file; the function is of its `case`.
+    deployed: the module is a deployed file; the function is of its `case` and `way`.
     """
 
     key: str
@@ -57,6 +57,7 @@ class PlannedJob:
     function: str
     case: str
     deployed: bool
+    way: str
     members: tuple[tuple[int, ...], ...]
     inputs: tuple[PlannedPort, ...]
     rounds: int | None
@@ -157,6 +158,7 @@ def planned_job(index: int, job: Job) -> PlannedJob:
         function=Direction(problem.direction).value,
         case=problem.case.id,
         deployed=job.deployed,
+        way=job.way,
         members=problem.case.members(),
         inputs=inputs,
         rounds=job.rounds,

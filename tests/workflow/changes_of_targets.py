@@ -54,4 +54,13 @@ OF_TARGETS = {  # where a search asks a language model
             gone=(f"{TREE}/ablations/ablations.sidecar.json",),
         ),
     ],
+    "drift": [  # it runs whenever it is asked, and nothing else does
+        Row(
+            "the sweep, whose Programs it takes from the table",
+            set(),
+            appended(f"{CORE}/probes/structured.py"),
+        ),
+        Row("how theta is judged", {"reprobe"}, appended(f"{CORE}/costmodel/drift.py")),
+        Row("seconds of the bench", {"reprobe"}, {CONFIG: ("  seconds: 15 #", "  seconds: 16 #")}),
+    ],
 }

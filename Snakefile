@@ -19,6 +19,7 @@ include: "rules/drift.smk"
 include: "rules/probing.smk"
 include: "rules/problems.smk"
 include: "rules/report.smk"
+include: "rules/scopes.smk"
 include: "rules/search.smk"
 include: "rules/ablations.smk"
 include: "rules/summary.smk"
@@ -38,6 +39,7 @@ localrules:
     drift,
     longrun,
     probing,
+    scopes,
 
 
 rule all:

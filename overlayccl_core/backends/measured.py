@@ -68,6 +68,7 @@ class Job:
         source: Its emitted module.
         deployed: The source is a deployed file; the Program's Case and direction run.
         way: Of a deployed file, the name of the way that runs; only its Problem has to be that of the Program.
+        beside: Each rank multiplies matrices in another thread while it is timed.
         rounds: Most rounds of this Program, spread over the batch (None: all rounds).
         races: Its races (`backends.race`).
     """
@@ -77,6 +78,7 @@ class Job:
     source: str
     deployed: bool = False
     way: str = CHOSEN
+    beside: bool = False
     rounds: int | None = None
     races: tuple[str, ...] = ()
 

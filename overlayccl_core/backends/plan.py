@@ -58,6 +58,7 @@ class PlannedJob:
     case: str
     deployed: bool
     way: str
+    beside: bool
     members: tuple[tuple[int, ...], ...]
     inputs: tuple[PlannedPort, ...]
     rounds: int | None
@@ -159,6 +160,7 @@ def planned_job(index: int, job: Job) -> PlannedJob:
         case=problem.case.id,
         deployed=job.deployed,
         way=job.way,
+        beside=job.beside,
         members=problem.case.members(),
         inputs=inputs,
         rounds=job.rounds,

@@ -213,6 +213,10 @@ class ProbingSection(Fields):
     )
 
 
+class ScopesSection(_Timing):
+    """The Programs of trained arms alone and beside a matmul: the target `scopes`."""
+
+
 class DriftSection(Fields):
     """Some probes are timed again: the target `drift`."""
 
@@ -256,6 +260,7 @@ class Settings(Fields):
     asking: AskingSection = Field(description="searches that ask a language model")
     ablations: AblationsSection = Field(description="searches side by side: a target of its own")
     probing: ProbingSection = Field(description="a language model chooses probes: a target of its own")
+    scopes: ScopesSection = Field(description="Programs of the step outside of it: a target of its own")
     drift: DriftSection = Field(description="some probes are timed again: a target of its own")
 
     @model_validator(mode="after")

@@ -74,5 +74,6 @@ def run(
     choices = list(choices_after(stored, drift))
     told = pl.DataFrame(rows, schema=DRIFT.schema), pl.DataFrame(choices, schema=DRIFTED_CHOICES.schema)
     for line in lines(*told, tree):
-        progress(line)
+        progress(line)  # into the log
+        print(line, flush=True)  # onto the screen, as the end of a run
     return {"reprobes": reprobes, "drift": rows, "drifted_choices": choices}

@@ -25,6 +25,7 @@ from overlayccl_core.tables.longrun import CURVES, LONG_STAMPS, LONG_STEPS, LOSS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
+from overlayccl_core.tables.scopes import SCOPE_ORDERS, SCOPED_ARMS, SCOPES
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.selftest import SELFTEST
@@ -46,6 +47,7 @@ TABLES = (
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
+    *(SCOPES, SCOPED_ARMS, SCOPE_ORDERS),
     *(REPROBES, DRIFT, DRIFTED_CHOICES),
 )
 """Of rules, in the order of writing."""

@@ -3,6 +3,7 @@
 from tests.workflow.changes import CONFIG, CORE, TREE, Row, appended
 
 WEIGHED = {"weigh_probes", "probing_page"}
+SCOPED = {"time_scopes", "weigh_scopes"}
 CHOSEN = {"ask_probes", "time_probes", *WEIGHED}
 OF_TARGETS = {  # where a search asks a language model
     "probing": [
@@ -62,5 +63,15 @@ OF_TARGETS = {  # where a search asks a language model
         ),
         Row("how theta is judged", {"reprobe"}, appended(f"{CORE}/costmodel/drift.py")),
         Row("seconds of the bench", {"reprobe"}, {CONFIG: ("  seconds: 15 #", "  seconds: 16 #")}),
+    ],
+    "scopes": [
+        Row("the page", {"weigh_scopes"}, appended(f"{CORE}/report/scopes.py")),
+        Row(
+            "seconds",
+            SCOPED,
+            {CONFIG: ("seconds: 60\n  minimum_rounds: 6", "seconds: 61\n  minimum_rounds: 6")},
+        ),
+        Row("drift", set(), appended(f"{CORE}/evidence/drift.py")),
+        Row("samples that are gone", SCOPED, gone=(f"{TREE}/scopes/scopes.parquet",)),
     ],
 }

@@ -15,10 +15,12 @@ include: "rules/confirm.smk"
 include: "rules/longrun.smk"
 include: "rules/measure.smk"
 include: "rules/cost_model.smk"
+include: "rules/drift.smk"
 include: "rules/probing.smk"
 include: "rules/problems.smk"
 include: "rules/redeploy.smk"
 include: "rules/report.smk"
+include: "rules/scopes.smk"
 include: "rules/search.smk"
 include: "rules/ablations.smk"
 include: "rules/summary.smk"
@@ -35,9 +37,11 @@ wildcard_constraints:
 localrules:
     ablations,
     all,
+    drift,
     longrun,
     probing,
     redeploy,
+    scopes,
 
 
 rule all:

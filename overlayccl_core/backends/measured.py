@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from overlayccl_core.emit.deployed_case import CHOSEN
 from overlayccl_core.program.json_form import dumps
 from overlayccl_core.program.program import Program
 
@@ -66,6 +67,8 @@ class Job:
         key: Readable name, unique in the batch.
         source: Its emitted module.
         deployed: The source is a deployed file; the Program's Case and direction run.
+        way: Of a deployed file, the name of the way that runs; only its Problem has to be that of the Program.
+        beside: Each rank multiplies matrices in another thread while it is timed.
         rounds: Most rounds of this Program, spread over the batch (None: all rounds).
         races: Its races (`backends.race`).
     """
@@ -74,6 +77,8 @@ class Job:
     program: Program
     source: str
     deployed: bool = False
+    way: str = CHOSEN
+    beside: bool = False
     rounds: int | None = None
     races: tuple[str, ...] = ()
 

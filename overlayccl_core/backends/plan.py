@@ -48,7 +48,7 @@ class PlannedPort:
 class PlannedJob:
     """One Program as the ranks see it: module, function, groups and inputs.
 
-    deployed: the module is a deployed file; the function is of its `case`.
+    deployed: the module is a deployed file; the function is of its `case` and `way`.
     """
 
     key: str
@@ -57,6 +57,8 @@ class PlannedJob:
     function: str
     case: str
     deployed: bool
+    way: str
+    beside: bool
     members: tuple[tuple[int, ...], ...]
     inputs: tuple[PlannedPort, ...]
     rounds: int | None
@@ -157,6 +159,8 @@ def planned_job(index: int, job: Job) -> PlannedJob:
         function=Direction(problem.direction).value,
         case=problem.case.id,
         deployed=job.deployed,
+        way=job.way,
+        beside=job.beside,
         members=problem.case.members(),
         inputs=inputs,
         rounds=job.rounds,

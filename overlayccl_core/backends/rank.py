@@ -99,8 +99,8 @@ class Rank(Protocol):
             members: Global ranks of the groups of its Case.
         """
 
-    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> Deployed:
-        """Import a deployed file as `name`, connect one of its Cases, and run the Case's own selftest."""
+    def load_deployed(self, path: Path, name: str, members: Members, case: str, way: str) -> Deployed:
+        """Import a deployed file as `name`, connect a way of a Case, and run the Case's own selftest."""
 
     def framework_step(self, model: Any, arm: FrameworkArm) -> Callable[[Sequence[Any]], Any]:
         """Make an arm of the framework's own (measuring/frameworks.py), as a step without optimizer.

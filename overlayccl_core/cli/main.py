@@ -17,6 +17,7 @@ from overlayccl_core.cli import (
     capture,
     compare,
     doctor,
+    drift,
     estimate,
     explain,
     init,
@@ -42,7 +43,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     *(problems, trace, prove, score, try_strategy, tune, redeploy, ask, bucket),
     *(capture, run_script),
     *(explain, summary, overlap, report, schema, doctor, estimate),
-    *(verify, compare, init, why),
+    *(verify, compare, drift, init, why),
 )
 PLACE = (
     ("root", "FOLDER", Path, "the repository's root (default: here)"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
-from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.backends.measured import Job, TimedProgram, TimingSettings
 from overlayccl_core.cli.context import Context
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.costmodel.price import Price, price
@@ -113,15 +113,23 @@ def beside_known_ways(where: Context, name: str, proof: Proof, theta: Theta | No
 def measure(
     listed: Sequence[StrategyLine], deployment: Deployment, seconds: float, results: Path, progress: Progress
 ) -> list[StrategyLine]:
-    """Return the same with new samples, all taken in one launch.
+    """Return the same with new samples, all taken in one launch (`timed_once`)."""
+    backend = backend_of(deployment)
+    jobs = [Job(key=_key(one), program=one.program, source=backend.emit(one.program)) for one in listed]
+    programs = {_key(one): one.program for one in listed}
+    timed = timed_once(jobs, deployment, seconds, results, progress)
+    samples = measurements(one.columns(programs[one.key]) for one in timed)
+    return [replace(one, timed=samples.get(one.program.digest)) for one in listed]
 
-    A user waits for the answer: a disturbed launch is marked, not repeated.
+
+def timed_once(
+    jobs: Sequence[Job], deployment: Deployment, seconds: float, results: Path, progress: Progress
+) -> list[TimedProgram]:
+    """Time jobs in one launch. A user waits for the answer: a disturbed launch is marked, not repeated.
 
     Args:
         results: The tree for the work of launches, visible to all nodes, and for the evidence of failed ranks.
     """
-    backend = backend_of(deployment)
-    jobs = [Job(key=_key(one), program=one.program, source=backend.emit(one.program)) for one in listed]
     timing = TimingSettings(seconds=seconds, repeat_disturbed=False)
     partial = results / PARTIAL
     partial.mkdir(parents=True, exist_ok=True)
@@ -137,9 +145,7 @@ def measure(
         timed = time_programs(batch, progress)
     with suppress(OSError):  # not empty: batches of another process
         os.removedirs(partial)
-    programs = {_key(one): one.program for one in listed}
-    samples = measurements(one.columns(programs[one.key]) for one in timed)
-    return [replace(one, timed=samples.get(one.program.digest)) for one in listed]
+    return timed
 
 
 def _key(one: StrategyLine) -> str:

@@ -217,6 +217,20 @@ class ProbingSection(Fields):
     )
 
 
+class ScopesSection(_Timing):
+    """The Programs of trained arms alone and beside a matmul: the target `scopes`."""
+
+
+class DriftSection(Fields):
+    """Some probes are timed again: the target `drift`."""
+
+    seconds: float = Field(gt=0, description="of timing, in one launch")
+    probes_of_a_kind: int = Field(
+        ge=2, description="of each kind of call of the finalists, and of local work, at most"
+    )
+    mixed: int = Field(ge=0, description="held-out random Programs, at most")
+
+
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
 
@@ -250,6 +264,8 @@ class Settings(Fields):
     asking: AskingSection = Field(description="searches that ask a language model")
     ablations: AblationsSection = Field(description="searches side by side: a target of its own")
     probing: ProbingSection = Field(description="a language model chooses probes: a target of its own")
+    scopes: ScopesSection = Field(description="Programs of the step outside of it: a target of its own")
+    drift: DriftSection = Field(description="some probes are timed again: a target of its own")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:

@@ -18,6 +18,7 @@ from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
+from overlayccl_core.tables.drift import DRIFT, DRIFTED_CHOICES, REPROBES
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
@@ -27,6 +28,7 @@ from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
 from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, SOURCE_CHOICES
+from overlayccl_core.tables.scopes import SCOPE_ORDERS, SCOPED_ARMS, SCOPES
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
 from overlayccl_core.tables.segments import SEGMENTS
@@ -51,6 +53,8 @@ TABLES = (
     *(ABLATION_CURVES, ABLATIONS),
     *(REDEPLOYED, REGRET),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
+    *(SCOPES, SCOPED_ARMS, SCOPE_ORDERS),
+    *(REPROBES, DRIFT, DRIFTED_CHOICES),
 )
 """Of rules, in the order of writing."""
 OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS, SOURCE_CHOICES)

@@ -65,7 +65,16 @@ class TimingBatch:
     def folder(self, fingerprint: str) -> Path:
         """Return the folder, named after a digest of everything that decides the meaning of samples."""
         programs = [
-            (job.key, job.program.digest, job.source, job.deployed, job.rounds, job.races)
+            (
+                job.key,
+                job.program.digest,
+                job.source,
+                job.deployed,
+                job.way,
+                job.beside,
+                job.rounds,
+                job.races,
+            )
             for job in self.jobs
         ]
         digest = key(programs, asdict(self.settings), fingerprint, self.code)

@@ -7,6 +7,7 @@ import torch
 
 from overlayccl_core.backends.rank import Deployed, Rank
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.emit.deployed_case import CHOSEN
 from overlayccl_core.measuring.frameworks import framework_arm
 from overlayccl_core.step.driver import MEANWHILE, SiteModule, run_step
 from overlayccl_core.step.segment import Name, Value
@@ -58,7 +59,7 @@ class Modules:
 def _loaded(site: ArmSite, rank: Rank, name: str) -> ModuleType | Deployed:
     path = rank.folder / site.module
     if site.deployed:
-        return rank.load_deployed(path, name, site.members, site.case)
+        return rank.load_deployed(path, name, site.members, site.case, CHOSEN)
     return rank.load(path, name, site.members)
 
 

@@ -1,5 +1,6 @@
 """What a rank of a timed launch does with its samples, without others."""
 
+import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from overlayccl_core.backends.measured import FirstCall
-from overlayccl_core.backends.torch_ranks import timer
+from overlayccl_core.backends.torch_ranks import matmul, timer
 
 
 def alone(graphs: Sequence[int]) -> Any:
@@ -24,7 +25,7 @@ def alone(graphs: Sequence[int]) -> Any:
         compiled=lambda: (n := next(compiled), 0.25 * n),
         largest=lambda *values: list(values),
     )
-    made = timer._Timer(rank, SimpleNamespace(jobs=("a", "b"), started_ns=0))  # type: ignore[arg-type]
+    made = timer._Timer(rank, SimpleNamespace(jobs=[SimpleNamespace(beside=False)] * 2, started_ns=0))  # type: ignore[arg-type]
     made.modules = [(None, None)] * 2  # type: ignore[list-item]
     made.lead_in, made.repeats = (0, 0), (1, 1)
     made._call = lambda *_: None  # type: ignore[assignment,method-assign]
@@ -56,3 +57,23 @@ def test_a_visit_takes_no_less_than_agreeing_ahead_of_time() -> None:
     one = alone([])
     one.rank.now_ns = lambda: 0
     assert one._beside_calls_s() == timer.VISIT_OVERHEAD_S
+
+
+def test_matrices_are_multiplied_during_the_samples_of_a_job_that_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running: list[bool] = []
+    multiplied = threading.Event()
+    monkeypatch.setattr(matmul.torch, "mm", lambda *_: multiplied.set())
+    one = alone([0] * 4)
+
+    def call(*_: Any) -> None:
+        asked = one.plan.jobs[0].beside
+        running.append(multiplied.wait(10.0) if asked else multiplied.is_set())
+
+    one._call = call
+    one._sample(0)
+    one.plan.jobs[0].beside = True
+    one._sample(0)
+    assert running == [False, False, True, True]
+    assert not [thread for thread in threading.enumerate() if "multiply" in thread.name]

@@ -3,6 +3,7 @@
 from tests.workflow.changes import CONFIG, CORE, TREE, Row, appended
 
 WEIGHED = {"weigh_probes", "probing_page"}
+SCOPED = {"time_scopes", "weigh_scopes"}
 CHOSEN = {"ask_probes", "time_probes", *WEIGHED}
 OF_TARGETS = {  # where a search asks a language model
     "probing": [
@@ -53,5 +54,24 @@ OF_TARGETS = {  # where a search asks a language model
             {"ablation", "ablation_page"},
             gone=(f"{TREE}/ablations/ablations.sidecar.json",),
         ),
+    ],
+    "drift": [  # it runs whenever it is asked, and nothing else does
+        Row(
+            "the sweep, whose Programs it takes from the table",
+            set(),
+            appended(f"{CORE}/probes/structured.py"),
+        ),
+        Row("how theta is judged", {"reprobe"}, appended(f"{CORE}/costmodel/drift.py")),
+        Row("seconds of the bench", {"reprobe"}, {CONFIG: ("  seconds: 15 #", "  seconds: 16 #")}),
+    ],
+    "scopes": [
+        Row("the page", {"weigh_scopes"}, appended(f"{CORE}/report/scopes.py")),
+        Row(
+            "seconds",
+            SCOPED,
+            {CONFIG: ("seconds: 60\n  minimum_rounds: 6", "seconds: 61\n  minimum_rounds: 6")},
+        ),
+        Row("drift", set(), appended(f"{CORE}/evidence/drift.py")),
+        Row("samples that are gone", SCOPED, gone=(f"{TREE}/scopes/scopes.parquet",)),
     ],
 }

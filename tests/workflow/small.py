@@ -46,6 +46,8 @@ SMALL: dict[str, Any] = {
         "seeds": 1,
     },
     "probing": {"turns": 3, "probes": 12, "seconds": 5, "draws": 2},
+    "scopes": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 3},
+    "drift": {"seconds": 3, "probes_of_a_kind": 2, "mixed": 2},
 }
 TINY: dict[str, Any] = {
     "workload": "llama",

@@ -16,6 +16,7 @@ from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
 from overlayccl_core.tables.deployed import SPLITS
+from overlayccl_core.tables.drift import DRIFT, REPROBES
 from overlayccl_core.tables.longrun import CURVES, LOSSES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
@@ -104,6 +105,19 @@ def test_what_is_chosen_is_trained_deployed_and_shown(
     assert (module == (results / "problems/tp_mlp/chosen.py").read_text()) == stands
     assert record["module"] == (hashlib.sha256(module.encode()).hexdigest() if module else None)
     assert [one["case"] for one in record["deployed"]] == choice["case"].to_list()
+
+
+def test_drift_is_asked_whenever_somebody_asks_and_makes_nothing_else(finished: Path) -> None:
+    results = finished / "results" / "local"
+    drift = read(DRIFT, results / "drift/drift.parquet")
+    timed = read(REPROBES, results / "drift/reprobes.parquet")
+    assert set(timed["probe"]) == set(drift["probe"]) < set(read(PROBES, results / "probes.parquet")["probe"])
+    assert {"mixed", "local"} < set(drift["kind"])
+    said = (results / "drift/logs/reprobe.log").read_text()
+    assert re.search(r"theta (still|no longer) holds: \d+ of ", said)
+    again = snakemake(finished, "--profile", "local", "drift", "-n")
+    planned = again.stdout + again.stderr
+    assert "Timing some probes of local again" in planned and "Timing probe Programs" not in planned
 
 
 def test_snakemakes_own_report_carries_the_pages_and_the_modules_with_what_they_are(finished: Path) -> None:

@@ -124,6 +124,8 @@ MEASURE = {  # rule: the options that its stage reads beside those of all, what 
     "confirm": ("settings problems models", "confirm-values"),
     "trial": ("problem search", "trial-tp_mlp-offline"),
     "time_probes": ("settings", "time_probes"),
+    "time_scopes": ("settings", "time_scopes"),
+    "reprobe": ("settings tree", "reprobe"),
     "ask_probes": ("search settings answers tree", "ask_probes"),
 }
 

@@ -39,11 +39,11 @@ class ConnectedCase:
     """
 
     def __init__(
-        self, module: ModuleType, case: str, members: Members, new_group: NewGroup, device: str
+        self, module: ModuleType, case: str, way: str, members: Members, new_group: NewGroup, device: str
     ) -> None:
         self.file = module
         self._connected = module.connect(
-            case, members=members, new_group=new_group, device=device, strict=True
+            case, members=members, new_group=new_group, device=device, strict=True, way=way
         )
         self._connected.selftest()
         self.Read = module.Read
@@ -68,7 +68,7 @@ class Emitted:
     def load(cls, path: Path, name: str, job: PlannedJob, rank: Rank) -> "Emitted":
         """Import a job's module and connect it; call it on every rank in the same order."""
         module: Any = (
-            rank.load_deployed(path, name, job.members, job.case)
+            rank.load_deployed(path, name, job.members, job.case, job.way)
             if job.deployed
             else rank.load(path, name, job.members)
         )

@@ -3,6 +3,7 @@
 import gc
 import py_compile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from overlayccl_core.backends.rounds import (
     visits,
 )
 from overlayccl_core.backends.torch_ranks.driver import Emitted, InputPool, Inputs, Prepared, collect, run
+from overlayccl_core.backends.torch_ranks.matmul import beside
 from overlayccl_core.launching.status import NO_JOB, Phase
 from overlayccl_core.program.nodes import Port
 
@@ -87,7 +89,10 @@ class _Timer:
         """Set repeats of every job and the number of rounds, the same on all ranks."""
         self.rank.status.enter(Phase.CALIBRATING)
         settings = self.plan.settings
-        seconds = [self._call_s(index) for index in range(len(self.plan.jobs))]
+        seconds = []
+        for index in range(len(self.plan.jobs)):
+            with self._beside(index):
+                seconds.append(self._call_s(index))
         self.first = self._first_of_all()
         self.repeats = tuple(map(self._repeats, seconds))
         self.lead_in = tuple(
@@ -227,15 +232,19 @@ class _Timer:
             ]
         )
 
+    def _beside(self, job: int) -> AbstractContextManager[None]:
+        return beside() if self.plan.jobs[job].beside else nullcontext()
+
     def _sample(self, job: int) -> tuple[int, int]:
         """Return begin and end of a visit's timed calls on this rank (ns of the launch's clock)."""
         self.rank.status.work_on(job)
         module, inputs = self.modules[job]
         self.rank.meet()
-        self._call(module, inputs, self.lead_in[job])
-        start = self.rank.now_ns()
-        self._call(module, inputs, self.repeats[job])
-        end = self.rank.now_ns()
+        with self._beside(job):
+            self._call(module, inputs, self.lead_in[job])
+            start = self.rank.now_ns()
+            self._call(module, inputs, self.repeats[job])
+            end = self.rank.now_ns()
         if (graphs := self.rank.compiled()[0]) != self.graphs:
             raise RuntimeError(
                 f"{graphs - self.graphs} graphs were compiled while samples were taken: what is traced differs "

@@ -57,9 +57,11 @@ class Rank(TorchRank):
         module.connect(members, groups.shared_group, self.device)
         return module
 
-    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> driver.ConnectedCase:
+    def load_deployed(
+        self, path: Path, name: str, members: Members, case: str, way: str
+    ) -> driver.ConnectedCase:
         module = driver.load_module(path, name)
-        return driver.ConnectedCase(module, case, members, groups.shared_group, self.device)
+        return driver.ConnectedCase(module, case, way, members, groups.shared_group, self.device)
 
     def framework_step(self, model: torch.nn.Module, arm: FrameworkArm) -> "FrameworkStep":
         """Return the step of frameworks.py. Only ranks in training import it: it takes a second."""

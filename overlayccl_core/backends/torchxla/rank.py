@@ -63,9 +63,11 @@ class Rank(TorchRank):
         module.connect(members, on=self.device)
         return module
 
-    def load_deployed(self, path: Path, name: str, members: Members, case: str) -> driver.ConnectedCase:
+    def load_deployed(
+        self, path: Path, name: str, members: Members, case: str, way: str
+    ) -> driver.ConnectedCase:
         module = driver.load_module(path, name)
-        return driver.ConnectedCase(module, case, members, module.kept_group, self.device)
+        return driver.ConnectedCase(module, case, way, members, module.kept_group, self.device)
 
     def framework_step(
         self, model: torch.nn.Module, arm: FrameworkArm

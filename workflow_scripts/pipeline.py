@@ -12,7 +12,7 @@ from overlayccl_core import catalog, loader
 from overlayccl_core.archiving.manifest import command_of, commit_of, configured
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration import captured
-from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
+from overlayccl_core.configuration.cases import cases_of, cases_of_model, steps_of, workload_named
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import Model, label, problems_of, sites_of
@@ -213,17 +213,7 @@ class Pipeline:
 
     def steps_json(self, *models: str) -> str:
         """The steps of some models at all counts of microbatches: which Case is at which site."""
-        steps = []
-        for name in models:
-            model = self._model(name)
-            for microbatches in model.microbatches:
-                cases = cases_of_model(model, self.deployment, microbatches)
-                sites = [
-                    (site.name, cases[site.name].id, site.direction)
-                    for site in sites_of(model, microbatches, self.deployment.ranks)
-                ]
-                steps.append({"model": name, "microbatches": microbatches, "sites": sites})
-        return json.dumps(steps)
+        return json.dumps([step for name in models for step in steps_of(self._model(name), self.deployment)])
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:

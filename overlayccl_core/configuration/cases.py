@@ -100,6 +100,17 @@ def _check_each_once(found: Iterable[_Found]) -> None:
             raise ValueError(f"{where}: {case.id} is there already, as {first[case]}: remove one of the two")
 
 
+def steps_of(model: Model, deployment: Deployment) -> list[dict[str, Any]]:
+    """Return the step at each count of microbatches: `model`, `microbatches`, `sites` of (name, Case, direction)."""
+    steps = []
+    for microbatches in model.microbatches:
+        cases = cases_of_model(model, deployment, microbatches)
+        at = models.sites_of(model, microbatches, deployment.ranks)
+        sites = [(site.name, cases[site.name].id, site.direction) for site in at]
+        steps.append({"model": model.name, "microbatches": microbatches, "sites": sites})
+    return steps
+
+
 def cases_of_model(
     model: Model, deployment: Deployment, microbatches: int, problem: str | None = None
 ) -> dict[str, Case]:

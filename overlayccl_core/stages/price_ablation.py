@@ -57,7 +57,7 @@ def run(
     rows = []
     for part in parts_of(column for one in timed for column in one.features):
         left = [replace(one, features=without(one.features, part)) for one in timed]
-        theta = theta_of((one for one in left if one.role is not ProbeRole.HELD_OUT), section, bootstraps=2)
+        theta = theta_of((one for one in left if one.role.fits_theta), section, bootstraps=2)
         assert theta is not None, "a run's sweep is enough for a fit"
         priced = {program: without(found, part) for program, found in counted.items()}
         for row in (_heldout(left, theta), _candidates(places, priced, theta)):

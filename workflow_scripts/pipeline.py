@@ -134,7 +134,7 @@ class Pipeline:
     @property
     def ranks_json(self) -> str:
         """The fields a measurement depends on."""
-        return _of_ranks(self.deployment)
+        return self.deployment.measured_fields
 
     @property
     def largest_payload_bytes(self) -> int:
@@ -377,7 +377,7 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     )
     here, results = backend_of(deployment).fingerprint(deployment), Path(RESULTS, settings.tree)
     again, same_host = config.get(MACHINE) == HERE, launcher_of(deployment).this_host
-    machine = here if again else measured_on(results, _of_ranks(deployment), here)
+    machine = here if again else measured_on(results, deployment.measured_fields, here)
     return Pipeline(
         settings=settings,
         deployment=deployment,
@@ -391,12 +391,6 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         source=source,
         typed=typed,
     )
-
-
-def _of_ranks(deployment: Deployment) -> str:
-    """The fields a measurement depends on: not the memory budget, nor the preset."""
-    fields = deployment.model_dump(mode="json", exclude={"memory_budget_bytes", "preset"})
-    return json.dumps(fields, sort_keys=True)
 
 
 def _file(folder: str, name: str, part: str = "") -> str:

@@ -101,7 +101,7 @@ def _check_each_once(found: Iterable[_Found]) -> None:
 
 
 def steps_of(model: Model, deployment: Deployment) -> list[dict[str, Any]]:
-    """Return the step at each count of microbatches: `model`, `microbatches`, `sites` of (name, Case, direction)."""
+    """Return the step at each count of microbatches: `model`, `microbatches`, `sites` (name, Case, direction)."""
     steps = []
     for microbatches in model.microbatches:
         cases = cases_of_model(model, deployment, microbatches)

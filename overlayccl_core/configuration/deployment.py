@@ -3,6 +3,7 @@
 A file with `inherits: NAME` takes from NAME.yaml beside it all fields except those it gives itself.
 """
 
+import json
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -111,6 +112,12 @@ class Deployment(Fields):
         if len({tier.name for tier in self.tiers}) != len(self.tiers):
             raise ValueError(f"tiers: names must differ (got {[t.name for t in self.tiers]})")
         return self
+
+    @property
+    def measured_fields(self) -> str:
+        """The fields that a measurement depends on, as JSON: not the memory budget, nor the preset."""
+        fields = self.model_dump(mode="json", exclude={"memory_budget_bytes", "preset"})
+        return json.dumps(fields, sort_keys=True)
 
     @property
     def nodes(self) -> int:

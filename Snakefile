@@ -54,7 +54,7 @@ rule all:
         ),
         of_jobs("search", search=PIPELINE.searches),
         of_jobs("trial", search=PIPELINE.asking),
-        of_jobs("time_segments", "train", "step_fidelity", "price_ablation"),
+        of_jobs("segments", "train", "step_fidelity", "price_ablation"),
         of_jobs("confirm", "deploy", "summary", "report"),
 
 

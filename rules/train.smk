@@ -2,18 +2,18 @@
 
 
 # Times of a model's segments, in steps without any call.
-use rule on_ranks as time_segments with:
+use rule on_ranks as segments with:
     input:
         capabilities=f"{TREE}/capabilities.parquet",
     output:
         **tables(f"{TREE}/train/{{model}}", "segments"),
     log:
-        f"{LOGS}/time_segments-{{model}}.log",
+        f"{LOGS}/segments-{{model}}.log",
     benchmark:
-        f"{LOGS}/time_segments-{{model}}.tsv"
+        f"{LOGS}/segments-{{model}}.tsv"
     params:
         **stage(
-            "time_segments",
+            "segments",
             compared={
                 "fields": lambda wildcards: PIPELINE.model_json(wildcards.model),
                 **MEASURED,

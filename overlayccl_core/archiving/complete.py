@@ -153,6 +153,6 @@ RULES: Mapping[str, Callable[[RuleJob, Path], Iterator[Odd]]] = dict(
 )
 UNLISTED = {  # the other rules of `all` with ranks, and why nothing lists their rows
     "selftest": "what the library refuses, and by what, only the machine tells",
-    "time_segments": "only the ranks tell the segments of a model",
+    "segments": "only the ranks tell the segments of a model",
     "trial": "its rows only decide what a language model is asked again",
 }

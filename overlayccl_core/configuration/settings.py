@@ -225,9 +225,7 @@ class DriftSection(Fields):
     """Some probes are timed again: the target `drift`."""
 
     seconds: float = Field(gt=0, description="of timing, in one launch")
-    probes_of_a_kind: int = Field(
-        ge=2, description="of each kind of call of the finalists, and of local work, at most"
-    )
+    probes_of_a_kind: int = Field(ge=2, description="of each kind of call, and of local work, at most")
     mixed: int = Field(ge=0, description="held-out random Programs, at most")
 
 

@@ -9,7 +9,7 @@ from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.lowering import lower
-from overlayccl_core.stages.time_segments import references_of, run
+from overlayccl_core.stages.segments import references_of, run
 from overlayccl_core.step.price import Cost, TimedSegment, step_us
 from overlayccl_core.step.segment import Outline, StepSegment
 from overlayccl_core.tables.plain import rebuilt

@@ -118,7 +118,7 @@ MEASURE = {  # rule: the options that its stage reads beside those of all, what 
     "selftest": ("payload", "selftest"),
     "probe": ("settings", "probe"),
     "bench": ("settings problem", "bench-tp_mlp"),
-    "time_segments": ("model", "segments-nano"),
+    "segments": ("model", "segments-nano"),
     "train": ("settings model problems", "train-nano"),
     "longtrain": ("settings model problems", "longtrain-nano-developer-0"),
     "confirm": ("settings problems models", "confirm-values"),

@@ -1,4 +1,4 @@
-"""time_segments: the times of a model's segments, on real ranks without any call of the library."""
+"""segments: the times of a model's segments, on real ranks without any call of the library."""
 
 from collections.abc import Callable
 from pathlib import Path

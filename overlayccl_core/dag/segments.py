@@ -1,4 +1,4 @@
-"""Rule time_segments: times of a model's segments, without any call."""
+"""Rule segments: times of a model's segments, without any call."""
 
 from overlayccl_core.rule import LAUNCH_S, RANKS, Budget, PlugIns, Programs, Rule
 

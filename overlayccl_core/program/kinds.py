@@ -113,10 +113,21 @@ class Placement(StrEnum):
 
 
 class IssueOrder(StrEnum):
-    """When `schedule` issues a collective among those of its depth."""
+    """When `schedule` issues a collective, and how many may then be in flight."""
 
-    AS_WRITTEN = "as_written"
-    EARLY = "early"
+    AS_WRITTEN = "as_written"  # waited for before the next of its depth that is not needed with it
+    EARLY = "early"  # before any of its depth is waited for
+    TWO = "2_in_flight"  # as soon as it can be, while fewer than so many are in flight
+    FOUR = "4_in_flight"
+    ALL = "all_in_flight"
+
+    @property
+    def words(self) -> str:
+        """For people: `2 in flight`."""
+        return self.value.replace("_", " ")
+
+
+IN_FLIGHT = (IssueOrder.TWO, IssueOrder.FOUR, IssueOrder.ALL)
 
 
 CALL_DIGITS = 12  # hexadecimal, of the name of a call

@@ -99,10 +99,9 @@ def overlaps(program: Program) -> bool:
 
 
 def lets_work(problem: Problem, step: Step) -> bool:
-    """True if the model may do left-over work before this step: the step waits for an early call."""
-    return (
-        step.action is Action.WAIT and problem.leaves_work and step.nodes[0].label.issue is IssueOrder.EARLY
-    )
+    """True if the model may do left-over work before this step: it waits for a call that may be in flight."""
+    waits = step.action is Action.WAIT and problem.leaves_work
+    return waits and step.nodes[0].label.issue is not IssueOrder.AS_WRITTEN
 
 
 def _lower(program: Program) -> tuple[Step, ...]:

@@ -1,15 +1,16 @@
 """The Program: events in the order of its own schedule over interned nodes."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from overlayccl_core.program.calls import Call, call_key
-from overlayccl_core.program.kinds import Kind, Rejected
+from overlayccl_core.program.kinds import IssueOrder, Kind, Rejected
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 from overlayccl_core.program.problem import Problem, no_such, port_text
+from overlayccl_core.program.substitution import without_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,31 @@ class Program:
     @cached_property
     def digest(self) -> str:
         """Identity with the schedule; proofs, prices and stamps refer to it."""
+        return self._digest_of_events(lambda x: x.digest)
+
+    @cached_property
+    def run_digest(self) -> str:
+        """Identity of what runs: the events without labels, so of twins that only their labels tell apart."""
+        roots = dict.fromkeys(x for e in self.events for x in _roots(e))
+        bare = without_labels({(i,): x for i, x in enumerate(roots)}).values()
+        digests = {x: y.digest + self._lets_work(x) for x, y in zip(roots, bare, strict=True)}
+        return self._digest_of_events(digests.__getitem__)
+
+    def _lets_work(self, x: Node) -> bytes:
+        """Left-over work of the model is done before a wait, by the label of the call."""
+        lets = self.problem.leaves_work and x.is_collective and x.label.issue is not IssueOrder.AS_WRITTEN
+        return b"meanwhile" if lets else b""
+
+    def _digest_of_events(self, digest: Callable[[Node], bytes]) -> str:
         h = hashlib.blake2b(self._contract, digest_size=12)
         for event in self.events:
             match event:
                 case Read(port):
                     h.update(b"r" + repr(port).encode())
                 case Issue(call):
-                    h.update(b"i" + b"".join(x.digest for x in call))
+                    h.update(b"i" + b"".join(map(digest, call)))
                 case Write(port, node):
-                    h.update(b"w" + repr(port).encode() + node.digest)
+                    h.update(b"w" + repr(port).encode() + digest(node))
                 case Boundary():
                     h.update(b"b")
         return h.hexdigest()

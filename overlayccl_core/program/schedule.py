@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from overlayccl_core.program.calls import calls_of
-from overlayccl_core.program.kinds import IssueOrder, Kind
+from overlayccl_core.program.in_flight import in_flight
+from overlayccl_core.program.kinds import IN_FLIGHT, IssueOrder, Kind
 from overlayccl_core.program.nodes import Node, Outputs, Port, topological
 from overlayccl_core.program.problem import Problem, Segment
 from overlayccl_core.program.program import BOUNDARY, Event, Issue, Program, Read, Write
@@ -15,13 +16,16 @@ def schedule(problem: Problem, outputs: Outputs) -> Program:
 
     Order by depth through the segments is always legal. Calls of one depth follow the order in which the model
     gives their inputs. Calls labelled `early` are issued first, and an output that needs one of them is written
-    after all of them are in flight. A boundary stands between collectives of different graphs.
+    after all of them are in flight. If a call is labelled with a number of calls in flight, the order is that of
+    `in_flight`. A boundary stands between collectives of different graphs.
     """
     depths = Depths(problem, outputs)
     order = topological(outputs.values())
     position = {x: i for i, x in enumerate(order)}
     ready = readiness(problem, order)
     depth = {x: depths.node(x) for x in order}
+    if any(x.label.issue in IN_FLIGHT for x in order if x.is_collective):
+        return Program(problem, _with_reads_and_boundaries(in_flight(problem, outputs)))
 
     def place(x: Node) -> tuple[int, bool, int, int]:
         return depth[x], _late(x), ready[x], position[x]

@@ -102,8 +102,9 @@ def _attributes(x: Node) -> Iterator[str]:
             yield "max"
         if not x.groups.is_world:
             yield "groups " + _some([_ranks(g) for g in x.groups.members], 2)
-    if x.label.graph or x.label.issue is IssueOrder.EARLY:
-        yield "graph " + (x.label.graph or "0") + (", early" if x.label.issue is IssueOrder.EARLY else "")
+    order = x.label.issue
+    if x.label.graph or order is not IssueOrder.AS_WRITTEN:
+        yield f"graph {x.label.graph or 0}" + ("" if order is IssueOrder.AS_WRITTEN else f", {order.words}")
 
 
 def _ranks(members: tuple[int, ...]) -> str:

@@ -6,6 +6,7 @@ tensors.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from itertools import accumulate
@@ -17,9 +18,9 @@ from overlayccl_core import loader
 from overlayccl_core.configuration.fields import hint
 from overlayccl_core.program import maps
 from overlayccl_core.program.groups import Groups
-from overlayccl_core.program.kinds import REDUCING, Kind, Reduction
+from overlayccl_core.program.kinds import REDUCING, IssueOrder, Kind, Reduction
 from overlayccl_core.program.maps import Ints
-from overlayccl_core.program.nodes import Node, Replacement, make_collective, make_view
+from overlayccl_core.program.nodes import Node, Replacement, make_collective, make_view, relabel
 from overlayccl_core.program.program import Program
 
 FOLDER = "rewrites/rules"
@@ -91,6 +92,17 @@ def each(sites: Iterable[Node], build: Callable[[Node, Node], Node]) -> dict[Nod
         return lambda go: build(x, go(x.operands[0]))
 
     return {x: replacement(x) for x in sites}
+
+
+def issued(program: Program, sites: Iterable[Node], order: IssueOrder) -> dict[Node, Replacement]:
+    """Give sites another order of issue. DoesNotApply if ranks compile: a graph has no order of calls."""
+    if program.problem.case.uniform:
+        raise DoesNotApply("ranks compile what they run, and in a graph the order of calls says nothing")
+
+    def labelled(x: Node, operand: Node) -> Node:
+        return relabel(x, operand, replace(x.label, issue=order))
+
+    return each(sites, labelled)
 
 
 def cut_apart(whole: Replacement, values: Sequence[Node], rows: int) -> dict[Node, Replacement]:

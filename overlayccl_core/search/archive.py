@@ -2,14 +2,15 @@
 
 Families are kept apart because the cost model may be wrong about a whole one, and because useful forms are often
 reached through dearer ones. Labels are no part of the structure. A Program with boundaries is at once tried
-without them; the result and each elite are also tried with their collectives in flight together.
+without them; the result and each elite are also tried in other orders of issue. Orders that give equal events are
+twins, and the first is kept.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from overlayccl_core.costmodel.features import Features, features
+from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.kinds import NotApplicable, Rejected
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
@@ -18,7 +19,7 @@ from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.sandbox.tracing import trace_confined
 from overlayccl_core.search.candidate import Candidate, Origin, Stage
 from overlayccl_core.search.judge import Judge, Prover
-from overlayccl_core.search.labels import early_issues, has_graphs, has_labels, without_boundaries
+from overlayccl_core.search.labels import has_graphs, has_labels, other_orders, without_boundaries
 from overlayccl_core.search.proposal import Attempt, Proposal, ProposalOutcome, Rewrite, Sketch, bad_form
 from overlayccl_core.search.rules import rationale
 
@@ -64,7 +65,8 @@ class Archive:
     known: dict[str, Candidate | None] = field(default_factory=dict)
     _digests: set[str] = field(default_factory=set)
     _ids: set[int] = field(default_factory=set)  # of `candidates`
-    _tried_early: set[int] = field(default_factory=set)
+    _runs: set[str] = field(default_factory=set)  # run_digests
+    _reordered: set[int] = field(default_factory=set)
 
     def enter(self, bases: Iterable[Base]) -> None:
         """Add Programs of people, then try each under other labels."""
@@ -129,7 +131,8 @@ class Archive:
 
         Args:
             why: Empty: the last step's rule describes it.
-            reorder: The steps change the order of calls alone: None if neither features nor overlap change.
+            reorder: The steps change the order of calls alone: None if its events are known, or neither cost
+                nor overlap tells it from its parent.
         """
         tried = _Try(origin=Origin.RULE, rationale=why, parent=parent, steps=steps)
         try:
@@ -143,31 +146,32 @@ class Archive:
             return self._note(tried, ProposalOutcome.DOES_NOT_APPLY, str(error))
         if program.value_digest in self.known:
             return self._note(tried, ProposalOutcome.DUPLICATE, "known", program)
-        if reorder and _costs_and_overlaps(program) == _costs_and_overlaps(parent.program):
+        if reorder and (program.run_digest in self._runs or not _is_of_use(program, parent.program)):
             return self._note(tried, ProposalOutcome.DUPLICATE, "no other order of calls", program)
         recipe = replace(parent.recipe, steps=(*parent.recipe.steps, *steps))
         return self._judged(program, recipe, tried)
 
     def _try_other_labels(self, candidate: Candidate) -> None:
-        """Try the same with all its collectives in one graph, and in flight together."""
+        """Try the same with all its collectives in one graph, and in other orders."""
         plain: Candidate | None = candidate
         if has_graphs(candidate.program):
             plain = self.try_step(candidate, *without_boundaries(candidate.program))
         if plain is not None:
-            self.try_early(plain)
+            self.try_reordered(plain)
 
-    def try_elites_early(self, most: int | None = None) -> None:
-        """Try the elites (or the `most` cheapest) with their collectives in flight together, if any could be."""
+    def try_elites_reordered(self, most: int | None = None) -> None:
+        """Try the elites (or the `most` cheapest) in other orders of issue, if their collectives can overlap."""
         for candidate in list(self.elites.values()) if most is None else self.cheapest()[:most]:
-            self.try_early(candidate)
+            self.try_reordered(candidate)
 
-    def try_early(self, candidate: Candidate) -> None:
-        """Try the same, once, with all collectives of a depth in flight before one is waited for."""
-        if id(candidate) in self._tried_early:
+    def try_reordered(self, candidate: Candidate) -> None:
+        """Try the same, once, in each other order of issue, all its collectives alike."""
+        if id(candidate) in self._reordered:
             return
-        self._tried_early.add(id(candidate))
-        if not has_labels(candidate.program) and (steps := early_issues(candidate.program)):
-            self.try_step(candidate, *steps, reorder=True)
+        self._reordered.add(id(candidate))
+        if not has_labels(candidate.program):
+            for steps in other_orders(candidate.program):
+                self.try_step(candidate, *steps, reorder=True)
 
     def of_recipe(self, recipe: Recipe) -> Candidate | None:
         """Return the candidate of exactly this recipe; None if there is none."""
@@ -180,6 +184,7 @@ class Archive:
     def _judged(self, program: Program, recipe: Recipe, tried: _Try) -> Candidate | None:
         """Return the candidate of a Program not yet priced; None if it can never run, or is not right."""
         self._digests.add(program.digest)
+        self._runs.add(program.run_digest)
         self.known.setdefault(program.value_digest, None)
         above = None if tried.parent is None else tried.parent.program.value_digest
         candidate = self.judge.candidate(program, recipe, tried.origin, above)
@@ -222,6 +227,6 @@ class Archive:
         return self.known.get(digest) if digest and outcome is ProposalOutcome.DUPLICATE else None
 
 
-def _costs_and_overlaps(program: Program) -> tuple[Features, bool]:
-    """Return the effects of call order. Prices ignore computing, so its overlap is checked apart."""
-    return features(program), overlaps(program)
+def _is_of_use(program: Program, parent: Program) -> bool:
+    """Whether another order costs another price, or overlaps with computing, which prices ignore."""
+    return overlaps(program) or features(program) != features(parent)

@@ -5,13 +5,12 @@ collectives), its labels and its lossiness. The cutting of values into buckets d
 """
 
 from overlayccl_core.program.calls import Call, call_name
-from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.numerics import NumericsClass, loses
 from overlayccl_core.program.payload import group_size
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.classes import class_of
-from overlayccl_core.search.labels import has_graphs, is_early
+from overlayccl_core.search.labels import has_graphs, orders
 
 SEVERAL_GRAPHS = "several graphs"
 INFEASIBLE = "infeasible"
@@ -27,8 +26,7 @@ def family_of(program: Program, *, feasible: bool) -> str:
     words = [" + ".join(name for _, name in kinds) or "local"]
     if has_graphs(program):
         words.append(SEVERAL_GRAPHS)
-    if any(is_early(x) for x in program.collectives):
-        words.append(IssueOrder.EARLY.value)
+    words += [order.words for order in orders(program)]
     if is_lossy(program):
         words.append(NumericsClass.LOSSY.value)
     return ", ".join(words if feasible else [*words, INFEASIBLE])

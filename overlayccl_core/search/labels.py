@@ -4,15 +4,15 @@ On ranks that compile, only the graph counts: within it, only data dependences o
 """
 
 from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
-from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.segments import Depths
 from overlayccl_core.rewrites.apply import Step
 from overlayccl_core.rewrites.classes import site_classes
 
 DROP_BOUNDARY = "drop_boundary"
-EARLY_ISSUE = "early_issue"
-LABEL_RULES = (DROP_BOUNDARY, EARLY_ISSUE)
+OTHER_ORDERS = (("early_issue", ""), ("in_flight", "2"), ("in_flight", "4"), ("in_flight", "all"))
+ORDER_RULES = ("early_issue", "in_flight")
+LABEL_RULES = (DROP_BOUNDARY, *ORDER_RULES)
 
 
 def has_graphs(program: Program) -> bool:
@@ -21,13 +21,14 @@ def has_graphs(program: Program) -> bool:
 
 
 def has_labels(program: Program) -> bool:
-    """Return whether collectives are kept apart, or some are issued before others."""
-    return any(x.label.graph or is_early(x) for x in program.collectives)
+    """Return whether collectives are kept apart, or some are issued in another order than as written."""
+    return has_graphs(program) or bool(orders(program))
 
 
-def is_early(x: Node) -> bool:
-    """Return whether a collective is in flight before others of its depth are waited for."""
-    return x.label.issue is IssueOrder.EARLY
+def orders(program: Program) -> list[IssueOrder]:
+    """Return the orders of issue in its labels, other than as written."""
+    labels = {x.label.issue for x in program.collectives}
+    return [order for order in IssueOrder if order in labels - {IssueOrder.AS_WRITTEN}]
 
 
 def may_overlap(program: Program) -> bool:
@@ -50,8 +51,9 @@ def without_boundaries(program: Program) -> tuple[Step, ...]:
     return tuple((DROP_BOUNDARY, name, "") for name, sites in classes if any(x.label.graph for x in sites))
 
 
-def early_issues(program: Program) -> tuple[Step, ...]:
-    """Return a step for each class, to put it in flight together, if any could be; any may be taken."""
+def other_orders(program: Program) -> tuple[tuple[Step, ...], ...]:
+    """Return, for each other order of issue, a step for each class; any may be taken. None if nothing overlaps."""
     if not may_overlap(program):
         return ()
-    return tuple((EARLY_ISSUE, name, "") for name in site_classes(program, COLLECTIVES))
+    classes = site_classes(program, COLLECTIVES)
+    return tuple(tuple((rule, name, knob) for name in classes) for rule, knob in OTHER_ORDERS)

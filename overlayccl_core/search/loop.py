@@ -13,7 +13,7 @@ from overlayccl_core.rewrites.recipe import Recipe
 from overlayccl_core.search.archive import Archive, Base
 from overlayccl_core.search.candidate import Candidate
 from overlayccl_core.search.family import is_lossy
-from overlayccl_core.search.labels import DROP_BOUNDARY, EARLY_ISSUE, early_issues
+from overlayccl_core.search.labels import DROP_BOUNDARY, ORDER_RULES, other_orders
 from overlayccl_core.search.proposal import Attempt
 from overlayccl_core.search.proposer import Clock, Proposer, ProposerFailed, Standing, proposals_of
 from overlayccl_core.search.proxy import FullSize
@@ -58,13 +58,15 @@ class SearchResult:
 
 
 def try_all_labels(archive: Archive, winner: Candidate) -> None:
-    """Try a Program under all other labels: any classes in flight together, and its base's boundaries."""
-    written = [step for step in winner.recipe.steps if step[0] != EARLY_ISSUE]
+    """Try a Program under all other labels: any classes in any other order, and its base's boundaries."""
+    written = [step for step in winner.recipe.steps if step[0] not in ORDER_RULES]
     base = archive.of_recipe(Recipe(base=winner.recipe.base))
     plain = archive.of_recipe(replace(winner.recipe, steps=tuple(written)))
-    labelled = [plain or winner]
-    for step in early_issues(labelled[0].program)[:MOST_CLASSES]:
-        labelled += [new for c in labelled if (new := archive.try_step(c, step, reorder=True))]
+    plain = plain or winner
+    for steps in other_orders(plain.program):
+        labelled = [plain]
+        for step in steps[:MOST_CLASSES]:
+            labelled += [new for c in labelled if (new := archive.try_step(c, step, reorder=True))]
     in_graphs = [step for step in written if step[0] != DROP_BOUNDARY]
     if base is not None and in_graphs and len(in_graphs) < len(written):
         archive.try_step(base, *in_graphs)
@@ -135,7 +137,7 @@ class Seeker:
                         return Explored(stop=SearchStop.PROGRAMS, rounds=rounds)
                     if self.clock() > search.seconds:
                         return Explored(stop=SearchStop.SECONDS, rounds=rounds)
-                archive.try_elites_early()
+                archive.try_elites_reordered()
         except ProposerFailed as failure:
             return Explored(stop=SearchStop.PROPOSER_FAILED, rounds=rounds, failure=str(failure))
         return Explored(stop=SearchStop.ROUNDS, rounds=rounds)
@@ -158,7 +160,7 @@ class Seeker:
             expanded.add(winner.program)
             if not full.expand(winner, structural_steps(winner.program, lossy=self.lossy)):
                 return False
-            self.archive.try_elites_early(self.search.families)
+            self.archive.try_elites_reordered(self.search.families)
         return True
 
     def _winner(self) -> Candidate | None:

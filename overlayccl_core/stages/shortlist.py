@@ -161,8 +161,8 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
         ]
     rounds = _rounds(ways)
     usable = [e for e in entries if rounds or e.row["numerics"] != NumericsClass.LOSSY]
-    cheapest = sorted(usable, key=lambda e: (e.us, e.name))
-    told_apart = _without_twins(cheapest)
+    cheapest = _without_twins(sorted(usable, key=lambda e: (e.us, e.name)))
+    told_apart = _in_one_order(cheapest)
     priced = [e for e in told_apart if e.us < inf]
     finds = _Finds(emit, ways)
     finds.add(Why.BEST_PREDICTED, priced, 1)
@@ -219,14 +219,30 @@ def _first_of_families(cheapest: Iterable[_Entry]) -> list[_Entry]:
 
 
 def _without_twins(entries: Sequence[_Entry]) -> list[_Entry]:
-    """Drop entries like another in a bench: same family and price, only issued early."""
-    plain = {(e.family, e.us) for e in entries}
-    early = f", {IssueOrder.EARLY}"
-    return [
-        e
-        for e in entries
-        if e.family is None or early not in e.family or (e.family.replace(early, ""), e.us) not in plain
-    ]
+    """Drop finds that run as a known way does, or as a find before them: only labels tell them apart."""
+    first: dict[str, _Entry] = {}
+    for entry in sorted(entries, key=lambda e: not e.roles):
+        first.setdefault(loads(entry.row["program_json"]).run_digest, entry)
+    kept = {id(entry) for entry in first.values()}
+    return [e for e in entries if e.roles or id(e) in kept]
+
+
+def _in_one_order(entries: Sequence[_Entry]) -> list[_Entry]:
+    """Drop entries like another in a bench: same family and price, only in another order of issue."""
+    seen = {(e.family, e.us) for e in entries}
+    kept = []
+    for entry in entries:
+        as_written = (_in_order_written(entry.family), entry.us)
+        if as_written[0] == entry.family or as_written not in seen:
+            kept.append(entry)
+        seen.add(as_written)
+    return kept
+
+
+def _in_order_written(family: str | None) -> str | None:
+    """Return the family of the same calls as written."""
+    words = {order.words for order in IssueOrder}
+    return family and ", ".join(word for word in family.split(", ") if word not in words)
 
 
 def _draw(seed: int, place: Place, entry: _Entry) -> str:

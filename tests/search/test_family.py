@@ -1,16 +1,18 @@
 """Families: what counts in them and what does not."""
 
 from overlayccl_core import catalog
+from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.search.family import family_of, is_lossy
-from overlayccl_core.search.labels import early_issues, has_labels, may_overlap
+from overlayccl_core.search.labels import has_labels, may_overlap, orders, other_orders
 from tests.known_cases import case
 from tests.search.costs import bases_of
 
 SUM = "all_reduce:world:1"
 DROP = ("drop_boundary", SUM, "")
+EARLY, AHEAD = ("early_issue", SUM, ""), ("in_flight", SUM, "2")
 
 
 def developer() -> Program:
@@ -27,7 +29,8 @@ def after(*steps: Step) -> Program:
 def test_a_family_names_kinds_groups_depth_and_labels() -> None:
     assert family_of(developer(), feasible=True) == "all_reduce:world4:1, several graphs"
     assert family_of(after(DROP), feasible=True) == "all_reduce:world4:1"
-    assert family_of(after(DROP, ("early_issue", SUM, "")), feasible=True) == "all_reduce:world4:1, early"
+    assert family_of(after(DROP, EARLY), feasible=True) == "all_reduce:world4:1, early"
+    assert family_of(after(DROP, AHEAD), feasible=True) == "all_reduce:world4:1, 2 in flight"
     two = after(DROP, ("reduce_scatter_all_gather", SUM, ""))
     assert family_of(two, feasible=True) == "reduce_scatter:world4:1 + all_gather:world4:2"
 
@@ -46,14 +49,17 @@ def test_sixteen_bits_are_another_family() -> None:
 
 def test_labels_and_what_may_be_in_flight_together() -> None:
     assert has_labels(developer()) and not has_labels(after(DROP))
-    assert has_labels(after(DROP, ("early_issue", SUM, "")))
-    assert may_overlap(after(DROP)) and early_issues(after(DROP))
+    assert has_labels(after(DROP, EARLY)) and orders(after(DROP, EARLY, AHEAD)) == [IssueOrder.TWO]
+    assert other_orders(after(DROP)) == (
+        (EARLY,),
+        *((("in_flight", SUM, knob),) for knob in ("2", "4", "all")),
+    )
     assert not may_overlap(after(DROP, ("merge", SUM, "all")))
 
 
 def test_where_ranks_compile_the_order_of_calls_is_no_choice() -> None:
     compiled = apply(bases_of(catalog.build(case("tp_mlp", uniform=True)))[0].program, DROP)
-    assert not may_overlap(compiled) and early_issues(compiled) == () and not overlaps(compiled)
+    assert not may_overlap(compiled) and other_orders(compiled) == () and not overlaps(compiled)
 
 
 def test_a_sum_alone_may_be_in_flight_while_the_model_does_what_it_has_left_over() -> None:

@@ -5,12 +5,11 @@ values are asked for earlier and results wait for each other.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
-from overlayccl_core.program.nodes import Node, relabel
+from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import DoesNotApply, Replacements, RuleNumerics, each, no_knobs
+from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, issued, no_knobs
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
@@ -18,10 +17,4 @@ knobs = no_knobs
 
 
 def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
-    if program.problem.case.uniform:
-        raise DoesNotApply("ranks compile what they run, and in a graph the order of calls says nothing")
-    return each((x for x in sites if x.label.issue is not IssueOrder.EARLY), _early)
-
-
-def _early(x: Node, operand: Node) -> Node:
-    return relabel(x, operand, replace(x.label, issue=IssueOrder.EARLY))
+    return issued(program, sites, IssueOrder.EARLY)

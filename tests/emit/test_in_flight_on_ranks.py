@@ -17,7 +17,7 @@ pytestmark = pytest.mark.ranks
 RANKS = 2
 
 
-def test_a_call_stays_in_flight_across_writes_and_reads_while_a_segment_runs(tmp_path: Path) -> None:
+def test_a_call_stays_in_flight_across_a_write_while_a_segment_runs(tmp_path: Path) -> None:
     problem = catalog.build(case("tp_mlp", ENTRY, ranks=RANKS))
     steps = (("in_flight", "all_reduce:world:1", "2"),)
     (tmp_path / "module.py").write_text(emit(replay(Recipe(base="single_graph", steps=steps), problem)))

@@ -102,7 +102,9 @@ def test_calls_of_another_class_are_waited_for_at_once() -> None:
     new = apply(shares, ("in_flight", SCATTER, "2"))
     kinds = [x.kind for x in new.collectives]
     assert kinds == [Kind.REDUCE_SCATTER] * 2 + [Kind.ALL_GATHER, Kind.REDUCE_SCATTER] + [Kind.ALL_GATHER] * 2
-    gathers = [step for step in lower(new) if step.action is Action.START if step.node.kind is Kind.ALL_GATHER]
+    gathers = [
+        step for step in lower(new) if step.action is Action.START if step.node.kind is Kind.ALL_GATHER
+    ]
     assert [step.in_flight for step in gathers] == [1, 1, 0]
     assert told(new) == "i00 i10 i00 w00 i20 i10 w10 i20 w20"
 

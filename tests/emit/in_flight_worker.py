@@ -1,7 +1,8 @@
 """A rank of a step whose module keeps a call in flight while a segment runs (`test_in_flight_on_ranks.py`).
 
-On the last rank the second microbatch's first block waits until rank 0 runs the first one's second block. So there
-a sum is in flight that cannot be over; a module that waited for it would never come to an end.
+On the last rank a block waits until rank 0 runs the block after it. So on rank 0 a sum is in flight that cannot be
+over: first across the read of the second microbatch, then across the write of the first one's total. A module that
+waited for it at either place would never come to an end.
 """
 
 import json
@@ -23,7 +24,7 @@ from overlayccl_core.step.segment import StepSegment, Value
 from tests.known_cases import case
 
 ENTRY = {"microbatches": 2, "layers": 2, "shape": [1, 2, 3]}
-HELD_BACK, AWAITED = ("block", 1, 0), ("block", 0, 1)
+FOLLOWING = {("block", 0, 0): ("block", 1, 0), ("block", 1, 0): ("block", 0, 1)}  # by the Program's order
 PATIENCE = timedelta(seconds=20)
 
 
@@ -39,10 +40,10 @@ def step(rank: Rank) -> None:
 
     def work(segment: Segment, needed: dict[Value, torch.Tensor]) -> dict[Value, torch.Tensor]:
         ran.append(segment.name)
-        if rank.index == 0 and segment.name == AWAITED:
-            store.set("awaited", "")
-        if rank.index and segment.name == HELD_BACK:
-            store.wait(["awaited"], PATIENCE)
+        if rank.index == 0:
+            store.set(str(segment.name), "")
+        elif segment.name in FOLLOWING:
+            store.wait([str(FOLLOWING[segment.name])], PATIENCE)
         given.extend(value.mean().item() for value in needed.values())
         return {("here", port): torch.full((6,), 10.0 * port[1] + port[2]) for port in segment.gives}
 

@@ -46,9 +46,8 @@ SMALLEST = 1e-30  # replaces 0 as a divisor
 
 @dataclass(slots=True, kw_only=True)
 class Tried:
-    """Class of the Program's numerics, largest error, and bytes of the largest evaluation, over all draws."""
+    """Largest error, and bytes of the largest evaluation, over all draws."""
 
-    kind: NumericsClass
     error: float = 0.0  # of an element in the Program's dtypes, over the larger of its size and 1
     peak_bytes: int = 0
 
@@ -59,7 +58,7 @@ def try_values(program: Program, reference: Program, checks: Checks, lossy_bound
     Raises:
         Wrong: A check failed; the message names the element.
     """
-    tried = Tried(kind=_kind(program, reference))
+    tried = Tried()
     brought = reference.problem.nonlinear
     assert brought is not None
     random = np.random.default_rng(int(program.digest, 16))
@@ -79,7 +78,8 @@ def try_values(program: Program, reference: Program, checks: Checks, lossy_bound
     return tried
 
 
-def _kind(program: Program, reference: Program) -> NumericsClass:
+def class_of_numerics(program: Program, reference: Program) -> NumericsClass:
+    """Return the class of a nonlinear Program, by its graph."""
     if without_labels(program.outputs) == without_labels(reference.outputs):
         return NumericsClass.EXACT
     return NumericsClass.LOSSY if loses(program.outputs.values()) else NumericsClass.REORDERED

@@ -21,7 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from overlayccl_core.gates.by_values import try_values
+from overlayccl_core.gates.by_values import class_of_numerics, try_values
 from overlayccl_core.gates.components import components, form_of
 from overlayccl_core.gates.counterexample import explain
 from overlayccl_core.gates.draws import compared_values, drawn_inputs
@@ -132,8 +132,10 @@ def _check_question(proof: _Proof) -> None:
 def _prove_by_values(proof: _Proof) -> None:
     proof.method, proof.components = "values", 1
     proof.atoms = max(x.size for x in proof.program.nodes)
+    kind = class_of_numerics(proof.program, proof.reference)
+    proof.rounding = Rounding(kind=kind, error=0.0)  # a proof that fails says it too
     tried = try_values(proof.program, proof.reference, proof.checks, proof.lossy_bound)
-    proof.rounding = Rounding(kind=tried.kind, error=tried.error)
+    proof.rounding = Rounding(kind=kind, error=tried.error)
     proof.peak_bytes = tried.peak_bytes
 
 

@@ -12,7 +12,6 @@ from overlayccl_core import catalog
 from overlayccl_core.gates import legality
 from overlayccl_core.gates.equivalence import prove
 from overlayccl_core.gates.verdict import Reason
-from overlayccl_core.program.numerics import loses
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.schedule import schedule
 from overlayccl_core.rewrites.apply import DoesNotApply, Step, apply, rule_names, steps_at
@@ -85,10 +84,7 @@ def test_rules_in_a_row_keep_known_ways_right(name: str) -> None:
                 assert legality.check(new).passed, (way, done)
             verdict = prove(new, program)  # bits that differ between ranks are found after values are right
             right = verdict.passed or verdict.reason is Reason.RANKS_DIFFER
-            assert right or loses(new.outputs.values()), (
-                way,
-                verdict.message,
-            )  # in 16 bits it may be far off
+            assert right or verdict["numerics"] == "lossy", (way, verdict.message)
     assert seen
 
 

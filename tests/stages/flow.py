@@ -151,7 +151,7 @@ def candidates_of(ways: pl.DataFrame, theta: Theta) -> Iterator[dict[str, Any]]:
         reference = catalog.reference_program(programs[0].problem)
         for program, way in zip(programs, here.iter_rows(named=True), strict=True):
             yield candidate(way["strategy"], "known", program, way["numerics"], theta, recipe=way["recipe"])
-        known = {p.value_digest for p in programs}
+        known = {digest for p in programs for digest in (p.value_digest, p.run_digest)}
         for program, step in islice(_new(programs, known), FOUND):
             proof = prove(program, reference)
             if proof.passed:
@@ -196,6 +196,7 @@ def _new(programs: Sequence[Program], known: set[str]) -> Iterator[tuple[Program
                 rewritten = apply(program, step)
             except DoesNotApply:
                 continue
-            if rewritten.value_digest not in known:
-                known.add(rewritten.value_digest)
+            digests = {rewritten.value_digest, rewritten.run_digest}
+            if known.isdisjoint(digests):
+                known |= digests
                 yield rewritten, step

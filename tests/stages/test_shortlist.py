@@ -1,6 +1,7 @@
 """What is timed: the obvious, the promising, some at random; the same list for the same input, without prices."""
 
 from dataclasses import replace
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from overlayccl_core import catalog
 from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.program.json_form import dumps, loads
-from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.kinds import DType, IssueOrder
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
+from overlayccl_core.rewrites.apply import apply
+from overlayccl_core.search.labels import has_graphs, other_orders
 from overlayccl_core.stages import shortlist
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.shortlist import SHORTLIST, Why
@@ -40,6 +43,15 @@ def listed(flow: SimpleNamespace, **changes: Any) -> list[dict[str, Any]]:
 
 def brought_by_the_search(row: dict[str, Any]) -> bool:
     return bool(set(row["why"]) & {*Why} - {Why.KNOWN})
+
+
+def told_apart(candidates: pl.DataFrame) -> pl.DataFrame:
+    """Usable finds, cheapest first; of those that only an order tells apart at one price, the plainest or first."""
+    usable = candidates.filter(pl.col("numerics") != "lossy").with_columns(
+        calls=pl.col("family").str.replace(", (early|(2|4|all) in flight)$", "")
+    )
+    in_order = usable.sort("predicted_us", pl.col("family") != pl.col("calls"), "candidate")
+    return in_order.unique(["calls", "predicted_us"], keep="first", maintain_order=True)
 
 
 def names(rows: list[dict[str, Any]], why: str) -> list[str]:
@@ -85,13 +97,7 @@ def test_a_direction_without_exchange_is_not_listed(flow: SimpleNamespace) -> No
 
 def test_each_of_the_promising_families_sends_its_cheapest(flow: SimpleNamespace) -> None:
     rows = listed(flow, families=100, random=0, at_least=1)
-    cheapest = (
-        flow.candidates.filter(
-            pl.col("numerics") != "lossy", ~pl.col("family").str.contains("in flight|early")
-        )
-        .sort("predicted_us")
-        .unique("family", keep="first")
-    )  # another order of the calls may cost the same: a twin
+    cheapest = told_apart(flow.candidates).unique("family", keep="first", maintain_order=True)
     modules = {module(row["program_json"]) for row in rows}
     assert {module(text) for text in cheapest["program_json"]} <= modules
     fewer = listed(flow, families=1, random=0, at_least=1)
@@ -108,12 +114,30 @@ def test_what_a_bench_cannot_tell_from_another_takes_no_familys_place(flow: Simp
     of = {row["candidate"]: row for row in flow.candidates.iter_rows(named=True)}
     family, us = of[one["candidate"]]["family"], of[one["candidate"]]["predicted_us"]
     is_other = pl.col("candidate") == other["candidate"]
-    twins = flow.candidates.with_columns(
-        family=pl.when(is_other).then(pl.lit(f"{family}, early")).otherwise("family"),
-        predicted_us=pl.when(is_other).then(us).otherwise("predicted_us"),
-    )
-    told = {row["candidate"] for row in listed(flow, candidates=twins, **everything)}
-    assert one["candidate"] in told and other["candidate"] not in told
+    for order in (order.words for order in IssueOrder if order is not IssueOrder.AS_WRITTEN):
+        alike = flow.candidates.with_columns(
+            family=pl.when(is_other).then(pl.lit(f"{family}, {order}")).otherwise("family"),
+            predicted_us=pl.when(is_other).then(us).otherwise("predicted_us"),
+        )
+        told = {row["candidate"] for row in listed(flow, candidates=alike, **everything)}
+        assert one["candidate"] in told and other["candidate"] not in told, order
+
+
+def test_of_twins_that_only_a_label_tells_apart_the_first_is_listed(flow: SimpleNamespace) -> None:
+    """Two microbatches: no more than two calls can be in flight. A permute's tag is another in each."""
+    frame = flow.candidates
+    programs = (loads(text) for text in frame["program_json"])
+    one = next(p for p in programs if p.starts_early and not has_graphs(p) and len(p.collectives) > 2)
+    four, whole = (reduce(apply, steps, one) for steps in other_orders(one)[2:])
+    assert four.value_digest != whole.value_digest and four.run_digest == whole.run_digest
+    rows = [
+        {**frame.row(0, named=True), "candidate": name, "program": p.digest, "value_digest": p.value_digest}
+        | {"family": name, "predicted_us": us, "program_json": dumps(p), "numerics": "exact"}
+        for name, p, us in (("four", four, 1.0), ("all", whole, 2.0))
+    ]
+    both = pl.concat([frame, pl.DataFrame(rows, schema=frame.schema)])
+    told = {row["candidate"] for row in listed(flow, candidates=both, families=100, random=100, at_least=100)}
+    assert "four" in told and "all" not in told
 
 
 def test_of_finds_with_one_module_the_first_is_listed(flow: SimpleNamespace) -> None:
@@ -175,10 +199,7 @@ def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: Simp
     ]
     assert max(us[name] for name in filled) <= min(left)
     everything = {module(row["program_json"]) for row in listed(flow, at_least=1000)}
-    usable = flow.candidates.filter(
-        pl.col("numerics") != "lossy", ~pl.col("family").str.contains("in flight|early")
-    )
-    assert {module(text) for text in usable["program_json"]} <= everything
+    assert {module(text) for text in told_apart(flow.candidates)["program_json"]} <= everything
 
 
 def test_what_is_not_proven_and_what_is_lossy_is_not_listed(flow: SimpleNamespace) -> None:

@@ -27,7 +27,7 @@ from overlayccl_core.step.segment import Outline, StepSegment, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class StepCost:
     """What a step of a Program takes.
 
     Attributes:
@@ -49,7 +49,7 @@ class Cost:
             )
 
 
-Costs = Sequence[tuple[Step, Cost]]
+Costs = Sequence[tuple[Step, StepCost]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +68,13 @@ def costs_of(program: Program, theta: Theta, beside: Beside) -> Costs | None:
         if us is None:
             return None
         if step.action is not Action.START:
-            costs.append((step, Cost(us=us)))
+            costs.append((step, StepCost(us=us)))
             continue
         shares = beside.of(step.nodes, per_node)
         if shares is None:
             return None
         link = "network" if crosses_nodes(step.nodes[0], per_node) else "node"
-        costs.append((step, Cost(us=us, cpu_us=shares.cpu * us, beside=shares.slower, link=link)))
+        costs.append((step, StepCost(us=us, cpu_us=shares.cpu * us, beside=shares.slower, link=link)))
     return costs
 
 
@@ -157,7 +157,7 @@ def _module(rank: "_Rank", site: str, program: Program, costs: Costs) -> SiteMod
 class _Flight:
     """A call on its way: the time left of it, by itself."""
 
-    cost: Cost
+    cost: StepCost
     left_us: float
 
 
@@ -168,7 +168,7 @@ class _Rank:
         self.now_us = 0.0
         self.queues: dict[str | None, list[_Flight]] = {}
 
-    def issue(self, cost: Cost) -> _Flight:
+    def issue(self, cost: StepCost) -> _Flight:
         """Put a call into the queue of its link."""
         flight = _Flight(cost, cost.us)
         if cost.us:

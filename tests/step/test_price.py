@@ -10,11 +10,11 @@ from overlayccl_core.probes.probe import ProbeBuilder
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.program import Program
-from overlayccl_core.step.price import Cost, TimedSegment, step_us
+from overlayccl_core.step.price import StepCost, TimedSegment, step_us
 from overlayccl_core.step.segment import Outline
 
 WAITED, AHEAD = False, True
-CALL = Cost(us=100, link="node")
+CALL = StepCost(us=100, link="node")
 
 
 def of_halves(halves: int, *, ahead: bool) -> Program:
@@ -44,12 +44,13 @@ def segments_of(program: Program, us: Sequence[float], last_us: float = 0.0) -> 
 
 
 def priced(
-    program: Program, segments: Sequence[TimedSegment], cost: Callable[[int], Cost] = lambda _: CALL
+    program: Program, segments: Sequence[TimedSegment], cost: Callable[[int], StepCost] = lambda _: CALL
 ) -> float:
     """The step with a cost for each call, by its number, and local steps for nothing."""
     starts = iter(range(100))
     costs = [
-        (step, cost(next(starts)) if step.action is Action.START else Cost(us=0)) for step in lower(program)
+        (step, cost(next(starts)) if step.action is Action.START else StepCost(us=0))
+        for step in lower(program)
     ]
     return step_us({"s": (program, costs)}, segments)
 
@@ -67,7 +68,7 @@ def test_a_call_in_flight_hides_behind_the_next_segment_but_not_behind_calls_of_
     call_us: float, expected: float
 ) -> None:
     program = of_halves(3, ahead=AHEAD)
-    cost = Cost(us=call_us, link="node")
+    cost = StepCost(us=call_us, link="node")
     assert priced(program, segments_of(program, (50, 60, 70)), lambda _: cost) == pytest.approx(expected)
 
 
@@ -78,8 +79,8 @@ def test_calls_of_two_links_go_side_by_side_as_far_as_the_core_lets_them() -> No
     program = probe.finish("two").program
     segments = segments_of(program, (0, 0))
 
-    def on_links(cpu_us: float) -> Callable[[int], Cost]:
-        return lambda number: Cost(us=100, cpu_us=cpu_us, link=("node", "network")[number])
+    def on_links(cpu_us: float) -> Callable[[int], StepCost]:
+        return lambda number: StepCost(us=100, cpu_us=cpu_us, link=("node", "network")[number])
 
     assert priced(program, segments) == pytest.approx(200)
     assert priced(program, segments, on_links(0)) == pytest.approx(100)
@@ -87,7 +88,7 @@ def test_calls_of_two_links_go_side_by_side_as_far_as_the_core_lets_them() -> No
 
 
 def test_a_call_that_needs_all_of_the_core_hides_nothing() -> None:
-    busy = Cost(us=100, cpu_us=100, link="node")
+    busy = StepCost(us=100, cpu_us=100, link="node")
     times = []
     for ahead in (WAITED, AHEAD):
         program = of_halves(4, ahead=ahead)
@@ -102,14 +103,14 @@ def test_a_call_and_work_that_start_together_take_what_the_fit_of_their_costs_sa
     cpu: float, slower: float, work_us: float
 ) -> None:
     program = of_halves(2, ahead=AHEAD)
-    costs = (Cost(us=100, cpu_us=100 * cpu, beside=slower, link="node"), Cost(us=0, link="node"))
+    costs = (StepCost(us=100, cpu_us=100 * cpu, beside=slower, link="node"), StepCost(us=0, link="node"))
     us = priced(program, segments_of(program, (0, work_us)), lambda number: costs[number])
     assert us == pytest.approx(both_us(100, work_us, Shares(cpu=cpu, slower=slower)))
 
 
 def test_local_work_takes_the_core() -> None:
     program = of_halves(2, ahead=AHEAD)
-    costs = [(step, CALL if step.action is Action.START else Cost(us=1)) for step in lower(program)]
+    costs = [(step, CALL if step.action is Action.START else StepCost(us=1)) for step in lower(program)]
     others = sum(step.action is not Action.START for step in lower(program))
     us = step_us({"s": (program, costs)}, segments_of(program, (200, 200)))
     assert us == pytest.approx(400 + 100 + others - 2)  # the second read, and the wait, are during a call
@@ -117,4 +118,4 @@ def test_local_work_takes_the_core() -> None:
 
 def test_a_cost_beyond_its_own_time_is_refused() -> None:
     with pytest.raises(ValueError, match=r"got 11, 10 and 1"):
-        Cost(us=10, cpu_us=11)
+        StepCost(us=10, cpu_us=11)

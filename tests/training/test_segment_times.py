@@ -10,7 +10,7 @@ from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.lowering import lower
 from overlayccl_core.stages.segments import references_of, run
-from overlayccl_core.step.price import Cost, TimedSegment, step_us
+from overlayccl_core.step.price import StepCost, TimedSegment, step_us
 from overlayccl_core.step.segment import Outline, StepSegment
 from overlayccl_core.tables.plain import rebuilt
 from overlayccl_core.tables.segments import SEGMENTS
@@ -81,7 +81,7 @@ def test_the_references_at_its_sites_walk_through_every_models_step(name: str, e
     model, local = load_model(name), load("config/deployments/local.yaml")
     microbatches = max(model.microbatches)
     modules = {
-        site: (program, [(step, Cost(us=0)) for step in lower(program)])
+        site: (program, [(step, StepCost(us=0)) for step in lower(program)])
         for site, program in references_of(model, local, microbatches).items()
     }
     cls = pieces_of(model)

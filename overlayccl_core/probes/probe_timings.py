@@ -40,7 +40,7 @@ def time_probes(
             key=probe.name,
             program=probe.program,
             source=backend.emit(probe.program),
-            rounds=None if probe.role is ProbeRole.HELD_OUT else section.rounds_of_fitted,
+            rounds=rounds_of(probe.role, section),
         )
         for probe in probes
     ]
@@ -57,3 +57,10 @@ def time_probes(
         {"probe": one.key, "role": by_name[one.key].role.value, **one.columns(by_name[one.key].program)}
         for one in time_programs(batch, progress)
     ]
+
+
+def rounds_of(role: ProbeRole, section: ProbeSection) -> int | None:
+    """Return the most rounds of a probe; None: as many as fit. Calls beside computing need few: they are long."""
+    if role is ProbeRole.HELD_OUT:
+        return None
+    return -(-section.rounds_of_fitted // 2) if role is ProbeRole.BESIDE else section.rounds_of_fitted

@@ -63,4 +63,4 @@ def rounds_of(role: ProbeRole, section: ProbeSection) -> int | None:
     """Return the most rounds of a probe; None: as many as fit. Calls beside computing need few: they are long."""
     if role is ProbeRole.HELD_OUT:
         return None
-    return -(-section.rounds_of_fitted // 2) if role is ProbeRole.BESIDE else section.rounds_of_fitted
+    return max(section.rounds_of_fitted // 2, 2) if role is ProbeRole.BESIDE else section.rounds_of_fitted

@@ -78,7 +78,8 @@ def _place(table: Table) -> str:
     return re.sub(r"<\w+>", "[^/.]+", folder) + table.name
 
 
-PLACES = re.compile(rf"(?:{'|'.join(map(_place, TABLES))})\.parquet")
+# The target `redeploy` has tables of the same names in a folder of its own.
+PLACES = re.compile(rf"(?:redeploy/)?(?:{'|'.join(map(_place, TABLES))})\.parquet")
 
 SAME_AS = {
     one.name: of for of in (STEPS, STAMPS) for one in TABLES if one != of and one.columns == of.columns

@@ -33,8 +33,9 @@ OF: dict[tuple[str, ...], tuple[str, str, list[str], str]] = {
         *(BOTH, "tp_mlp-other"),
     ),
 }
-# Jobs without ranks of the others, and their seconds: 5 of the run, 6 of each Problem, 3 searches of each
-OTHERS = (5 + 12 + 6, 43.0 + 60.0 + 120.0)
+# Jobs without ranks of the others, and their seconds: 5 of the run, 6 of each Problem, 3 searches of each, one of
+# each model
+OTHERS = (5 + 12 + 6 + 2, 43.0 + 60.0 + 120.0 + 10.0)
 LIGHT = Rule(place=8, budget=Budget(start_s=70.0))
 MEASURING = Rule(
     place=8,

@@ -37,7 +37,7 @@ def test_of_several_arms_the_least_plain_one_counts() -> None:
 
 def test_a_finalist_that_a_case_lacks_is_its_first_one() -> None:
     one = {"developer": 0, "finalist_1": 1}
-    assert [at_case(one, arm, "tp_mlp") for arm in ("developer", *FINALISTS)] == [0, 1, 1, 1]
+    assert [at_case(one, arm, "tp_mlp") for arm in ("developer", *FINALISTS)] == [0, 1, 1, 1, 1]
     assert at_case({**one, "finalist_2": 2}, "finalist_2", "tp_mlp") == 2
     assert at_case(one, "hand_bundled", "tp_mlp") is at_case({"developer": 0}, "finalist_2", "tp_mlp") is None
 

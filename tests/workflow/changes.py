@@ -11,7 +11,7 @@ TRAINED = ("grad_ar", "tp_mlp")
 MODELS = ("nano", "nano-dp")
 PROBLEM_OF = {"nano-dp": "grad_ar", **dict.fromkeys(("nano", "nano-small", "nano-m8", "nano-wide"), "tp_mlp")}
 RULES = behind("selftest", "cases")  # all of them
-HAVE_SETTINGS = behind("probe", "cases")
+HAVE_SETTINGS = behind("probe", "cases", "segments")
 CORE = "overlayccl_core"
 CONFIG = "config/config.yaml"
 TREE = "results/local"
@@ -124,14 +124,13 @@ ROWS = [
     Row("the bench gate", behind("finalists", "price_ablation"), appended(f"{CORE}/gates/bench.py")),
     Row(
         "the step driver",
-        behind("train"),
+        behind("segments", "finalists"),  # which price steps by it
         appended(f"{CORE}/step/driver.py"),
-        problems=TRAINED,
-        on_trn1=behind("confirm"),  # which also times models, if there are any
+        on_trn1=behind("finalists"),
     ),
     Row(
         "what a model computes",
-        behind("train"),
+        behind("segments", "train"),
         appended(f"{CORE}/training/models/llama.py"),
         problems=TRAINED,
         on_trn1=set(),
@@ -300,7 +299,7 @@ ROWS = [
     Row("statistics", behind("selftest"), appended(f"{CORE}/measuring/statistics.py")),
     Row(
         "the counts of microbatches of a model",
-        behind("cases"),
+        behind("cases", "segments"),
         {"config/models/nano.yaml": ("microbatches: [1, 4]", "microbatches: [1, 2, 4]")},
         problems=("tp_mlp",),
     ),

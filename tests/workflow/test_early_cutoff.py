@@ -123,12 +123,10 @@ def test_a_fresh_tree_is_planned_whole(runs: dict[str, Ran]) -> None:
 
 
 def test_where_prices_come_out_equal_nothing_behind_the_shortlists_runs(runs: dict[str, Ran]) -> None:
-    """Neither finalists nor, two tables behind the shortlists of both its Problems, the model."""
+    """No ranks: finalists come out equal, and so the model, two tables behind the shortlists of its Problems."""
     ran = runs["a feature that no price has"]
-    assert set(ran.started) == PRICED | {
-        "price_ablation",
-        "report",
-    }  # which have the code of the cost model, too
+    have_its_code = jobs("finalists", "step_fidelity") | {"price_ablation", "report"}
+    assert set(ran.started) == PRICED | have_its_code
     lines = [line.partition("] ")[2] for line in ran.said.splitlines() if ": begins" in line]
     assert len(lines) == len(ran.started)
     made = ", ".join(
@@ -141,7 +139,7 @@ def test_where_prices_come_out_equal_nothing_behind_the_shortlists_runs(runs: di
 def test_prices_and_probes_that_keep_the_shortlists_time_no_candidate(runs: dict[str, Ran]) -> None:
     """The selftest, which is edited too, finds the same capabilities: nothing is timed for that either."""
     started = set(runs["the selftest, the probes, and all prices alike"].started)
-    assert started == {"selftest", "probe"} | PRICED | COMPARED
+    assert started == {"selftest", "probe"} | PRICED | COMPARED | jobs("step_fidelity")
 
 
 def test_an_edit_of_the_cost_model_starts_ranks_only_for_problems_whose_shortlists_it_changes(
@@ -177,7 +175,7 @@ def test_where_it_is_asked_for_all_that_is_measured_is_measured_again_and_the_ru
 ) -> None:
     """Capabilities, shortlists and finalists come out equal: each rule that measures runs for its own parameter."""
     again = runs["measured again"]
-    assert MEASURED <= set(again.started) <= MEASURED | PRICED | BEHIND_BENCH
+    assert MEASURED <= set(again.started) <= MEASURED | PRICED | BEHIND_BENCH | {"price_ablation"}
     for job in MEASURED:
         (line,) = (line for line in again.said.splitlines() if f"{job}: begins" in line)
         assert "begins again: " in line and "told something else: " in line, line

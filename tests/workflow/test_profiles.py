@@ -97,7 +97,7 @@ def test_a_job_asks_slurm_for_whole_nodes_and_their_gpus(
     profile: str, ranks: int, asked: str, root: Path, without_slurm: str, tmp_path: Path
 ) -> None:
     """The line that Snakemake's plug-in makes of a profile and a deployment, kept by a stand-in of sbatch."""
-    for command in SLURM:
+    for command in (*SLURM, "sacct"):  # the plug-in asks it for an account
         (tmp_path / command).write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked-{command}\nexit 1\n')
         (tmp_path / command).chmod(0o755)
     file = root / "config/deployments" / f"{profile}.yaml"

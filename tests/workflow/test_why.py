@@ -50,7 +50,7 @@ def test_after_a_run_nothing_is_to_be_done_and_a_comment_is_nothing(made: Path) 
 def test_it_names_what_was_changed_and_what_may_follow(made: Path) -> None:
     with edited(made, FIT, "\nMORE = 1\n"):
         told = why(made).stdout
-    assert told.startswith("fit: ") and f": {FIT}\n" in told
+    assert told.startswith("fit, price_ablation: ") and f": {FIT}\n" in told
     follows = told.rpartition("\n  ")[2]
     assert "price (3)" in follows and "bench* (3)" in follows and "probe" not in follows
 
@@ -82,7 +82,7 @@ def test_a_file_with_fields_that_differ_is_read_as_snakemake_reads_it(made: Path
     (made / "mine.yaml").write_text("fit: {bootstraps: 201}\n")
     words = ("-m", "overlayccl_core.cli.main", "--root", str(made), "why", "--configfile", "mine.yaml")
     told = python(made, *words)  # hands it on to `make why`
-    assert re.match("fit: .* 200 -> 201\n", told.stdout), told.stderr
+    assert re.match("fit, price_ablation: .* 200 -> 201\n", told.stdout), told.stderr
 
 
 def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path) -> None:
@@ -92,7 +92,7 @@ def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path
         edited(made, "overlayccl_core/report/charts.py", "\nMORE = 1\n"),
     ):
         told = why(made).stdout
-    assert re.search("fit: .* 200 -> 201\n", told) and re.search("report: .*/charts.py\n", told)
+    assert re.search("fit, price_ablation: .* 200 -> 201\n", told) and re.search("report: .*/charts.py\n", told)
     assert "report" not in told.rpartition("\n  ")[2]
 
 
@@ -108,7 +108,7 @@ def test_files_that_are_all_younger_than_what_was_made_are_not_blamed(made: Path
     finally:
         for file, one in before.items():
             os.utime(file, ns=(one.st_atime_ns, one.st_mtime_ns))
-    assert told.startswith("fit: ") and "more than 4 " in told
+    assert told.startswith("fit, price_ablation: ") and "more than 4 " in told
     assert ".py" not in told
 
 
@@ -117,7 +117,7 @@ def test_on_another_machine_it_says_so_first(made: Path, monkeypatch: pytest.Mon
     with edited(made, FIT, "\nMORE = 1\n"):
         says, then, *_ = why(made).stdout.splitlines()
     assert says.startswith("results/local ") and "machine=here" in says
-    assert then.startswith("fit: ")
+    assert then.startswith("fit, price_ablation: ")
 
 
 def test_tables_without_records_are_named_and_no_run_begins(made: Path) -> None:

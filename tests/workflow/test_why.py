@@ -69,6 +69,7 @@ def test_what_has_a_cause_of_its_own_is_named_though_it_stands_behind_another(ma
         "confirm*",
         "deploy",
         "probe*",
+        "segments* (2)",
         "selftest*",
         "shortlist (3)",
         "train* (2)",

@@ -74,7 +74,7 @@ def test_measurements_are_of_one_machine_and_every_strategy_has_a_row(finished: 
     )
     assert probes["fingerprint"].n_unique() == 1
     assert set(bench["fingerprint"]) == set(probes["fingerprint"])
-    assert set(probes["role"]) == {"structured", "shape", "mixed", "heldout"}
+    assert set(probes["role"]) == {"structured", "shape", "mixed", "heldout", "beside"}
     summary = read(SUMMARY, results / "summary.parquet")
     measured = summary.filter(pl.col("measured_us").is_not_null())
     assert set(bench["candidate"]) <= set(measured["candidate"])

@@ -93,7 +93,9 @@ def test_settings_of_jobs_that_stand_behind_each_other_are_each_named(made: Path
         edited(made, "overlayccl_core/report/charts.py", "\nMORE = 1\n"),
     ):
         told = why(made).stdout
-    assert re.search("fit, price_ablation: .* 200 -> 201\n", told) and re.search("report: .*/charts.py\n", told)
+    assert re.search("fit, price_ablation: .* 200 -> 201\n", told) and re.search(
+        "report: .*/charts.py\n", told
+    )
     assert "report" not in told.rpartition("\n  ")[2]
 
 

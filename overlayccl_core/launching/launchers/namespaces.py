@@ -16,13 +16,14 @@ from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
-from overlayccl_core.launching import processes
+from overlayccl_core.launching import hosts, processes
+from overlayccl_core.launching.hosts import QUEUE_BYTES
 from overlayccl_core.launching.launcher import DoctorCheck, agent
 from overlayccl_core.launching.lines import Where
 
 agents, this_host, options = True, True, ("rate",)
 
-HOSTS = "overlayccl_core.launching.hosts"
+HOSTS = hosts.__name__
 RATE = "rate"
 BITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 # Longer than a packet of 64 KiB takes at 400 Mbit/s, which the kernel would cut at a cost in CPU time. Messages of
@@ -34,7 +35,7 @@ TRIAL = """
 lacks() { echo "this kernel has no $1: load its module (modprobe $1)"; exit 1; }
 ip link add switch type bridge || lacks bridge
 ip link add port type veth peer name eth0 || lacks veth
-tc qdisc add dev eth0 root tbf rate "$1" burst "$2" limit 4000000 ||
+tc qdisc add dev eth0 root tbf rate "$1" burst "$2" limit "$3" ||
 { echo "tc cannot shape a link to $1: take another rate, or load the kernel's module (modprobe sch_tbf)"; exit 1; }
 """
 
@@ -78,7 +79,7 @@ def _tried(rate: str, burst_bytes: int) -> str:
             "CAP_SYS_ADMIN, or allow those of users (sysctl user.max_user_namespaces, "
             "kernel.apparmor_restrict_unprivileged_userns=0)"
         )
-    tried = [*_unshare(), "sh", "-c", TRIAL, "sh", rate, str(burst_bytes)]
+    tried = [*_unshare(), "sh", "-c", TRIAL, "sh", rate, str(burst_bytes), str(QUEUE_BYTES)]
     if (done := subprocess.run(tried, capture_output=True, text=True)).returncode:
         first = (done.stderr.strip().splitlines() or ["no word"])[0]
         return f"{done.stdout.strip()} ({first})"

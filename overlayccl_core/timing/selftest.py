@@ -61,8 +61,8 @@ BITS_CHECK = "gives all ranks the same bits"  # an assumption of the proof on re
 TIERS_CHECK = "nearer ranks are not slower"
 NEARER = 1.5  # times as slow as the far ones: our choice, beyond the noise of ranks that share cores
 LINK_CHECK = "the link between nodes has the declared rate"
-# Times the declared rate: our choice. A call has latency, and a burst passes unshaped. What was reached stands in the
-# table selftest.
+# Times the declared rate: our choice. A call has latency, and a burst passes unshaped. The table selftest has what
+# was reached.
 LINK = (0.4, 1.2)
 
 Rows = list[dict[str, Any]]

@@ -23,13 +23,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(root / "tests" / "workflow" / "tracing.py", root / "sitecustomize.py")
     others = [f"results/local/problems/{p}/known_ways.parquet" for p in ("uniform_a2a", "grad_ar")]
     asked = ("--config", "proposer=command", f"command={sys.executable} examples/answer.py", PROBLEMS)
-    # Three commands: what `all` is not asked for, it does not make (test_reruns.py)
+    # Several commands: what `all` is not asked for, it does not make (test_reruns.py)
     for targets in (
         ("all", "ablations", "longrun", "--config", "longrun_steps=12"),
         ("probing", *others, *asked),
         ("drift", "scopes"),
+        ("redeploy", "--config", "source=elsewhere"),
         ("archive",),
     ):
+        if targets[0] == "redeploy":  # what another tree chose, at the same Cases
+            shutil.copytree(root / "results/local/problems", root / "results/elsewhere/problems")
         done = snakemake(root, "--profile", "local", *targets)
         assert done.returncode == 0, done.stderr
         (root / f"{targets[0]}.txt").write_text(done.stdout + done.stderr)

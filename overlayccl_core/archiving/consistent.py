@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.archiving.findings import Check, Finding, guarded, judged
+from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.rule import ALL, rules
 from overlayccl_core.tables.page import TIMED, TRAINED
 from overlayccl_core.tables.table import read
@@ -38,10 +39,11 @@ def _samples(rows: pl.DataFrame) -> Iterator[str]:
 
 
 def _losses(rows: pl.DataFrame) -> Iterator[str]:
-    """Every step has a loss, cold ones included, unless no rank computes one in any arm of the model."""
+    """Every step has a loss, cold ones included, unless it is idle, or no rank computes one in any of the model."""
     cold, steps, losses = (pl.col(name).list.len() for name in ("cold_us", "steps_us", "losses"))
     computed = losses.max().over("model") != 0
-    for row in rows.filter(computed & (losses != cold + steps)).iter_rows(named=True):
+    wanted = pl.when(pl.col("purpose") == Purpose.IDLE).then(0).otherwise(cold + steps)
+    for row in rows.filter(computed & (losses != wanted)).iter_rows(named=True):
         of = f"{len(row['cold_us'])} cold and {len(row['steps_us'])} timed steps, {len(row['losses'])} losses"
         yield f"{_named(row, (*ARM, 'launch', 'purpose'))}: {of}"
 

@@ -17,11 +17,12 @@ SITE = ("case", "direction", "program")
 
 
 def programs_of_steps(stamps: pl.DataFrame, finalists: pl.DataFrame) -> pl.DataFrame:
-    """Return case, direction, program and program_json of all Programs that ran in steps, each once."""
+    """Return case, direction, program, candidate and program_json of all Programs that ran in steps, each once."""
     ran = stamps.filter(pl.col("arm") == pl.col("ran_as")).select(SITE).unique(maintain_order=True)
-    return ran.join(
-        finalists.select(*SITE, "program_json").unique(maintain_order=True), on=SITE, maintain_order="left"
+    known = finalists.select(*SITE, "candidate", "program_json").unique(
+        SITE, keep="first", maintain_order=True
     )
+    return ran.join(known, on=SITE, maintain_order="left")
 
 
 def arms(steps: pl.DataFrame, stamps: pl.DataFrame, scopes: pl.DataFrame) -> list[Row]:

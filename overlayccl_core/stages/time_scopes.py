@@ -65,7 +65,7 @@ def run(
         for scope in TimedScope:
             key = f"{row['case']} {row['direction']} {program.digest[:8]} {scope}"
             jobs.append(Job(key=key, program=program, source=source, beside=scope is TimedScope.BESIDE))
-            place = {"case": row["case"], "direction": row["direction"]}
+            place = {name: row[name] for name in ("case", "direction", "candidate")}
             heads[key] = {"problem": problem_of(row["case"]), **place, "scope": scope}, program
     batch = TimingBatch(
         jobs=jobs,

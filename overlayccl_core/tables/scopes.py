@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, PROBLEM
+from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, PROBLEM
 from overlayccl_core.tables.table import Table, integer, number, text
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 
@@ -26,7 +26,7 @@ SCOPES = Table(
     folder="scopes/",
     rule="time_scopes",
     version=1,
-    columns=(PROBLEM, CASE, DIRECTION, SCOPE, *TIMING_COLUMNS),
+    columns=(PROBLEM, *CANDIDATE_KEY, SCOPE, *TIMING_COLUMNS),
 )
 SCOPED_ARMS = Table(
     name="scoped_arms",

@@ -228,7 +228,8 @@ class _Trainer:
             end = self.rank.now_ns()
             course.starts_ns.append(start)
             course.ends_ns.append(end)
-            course.losses += [] if losses is None else [mean_loss(losses)]
+            if losses is not None and course.purpose is not Purpose.IDLE:  # which computes none but the first
+                course.losses.append(mean_loss(losses))
 
     def compare_losses(self) -> None:
         """Train the arms of purpose LOSS for `loss_steps` steps from every seed."""

@@ -91,8 +91,12 @@ class Overlap:
             (one for one in (self.waited, self.overlapped) if one), key=lambda one: median_us(one.step)
         )
         left = best.over_bound
-        if left is None or left.value < PAYS or (left.low is not None and left.low <= 1):
+        if left is None:
+            return ""
+        if left.high is not None and left.high < PAYS:
             return "; no more can be hidden"
+        if left.low is not None and left.low <= 1:
+            return f"; whether more could be hidden cannot be told: at most {left} times as fast"
         return f"; hiding all that can be hidden would make it at most {left} times as fast"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.evidence.overlap import Overlap, fastest_of_both, overlap_of
+from overlayccl_core.evidence.overlap import Apart, Overlap, fastest_of_both, overlap_of
 from overlayccl_core.evidence.splits import splits_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
@@ -99,6 +99,19 @@ def test_without_an_overlapping_arm_it_was_not_tried() -> None:
     told = worth(waits=70_000)
     assert told.gain is None and told.said.startswith(
         "nano: overlap was not tried; hiding all that can be hidden"
+    )
+
+
+def test_launches_that_differ_leave_open_whether_more_could_be_hidden() -> None:
+    steps = {launch: (us,) for launch, us in enumerate((40.0, 60.0, 50.0))}
+    parts = {launch: (45.0,) for launch in steps}
+    one = Apart(
+        **{"model": "nano", "microbatches": 1, "arm": "developer", "overlaps": False},
+        **{"step": steps, "computing": parts, "calls": parts},
+    )
+    assert (
+        "; whether more could be hidden cannot be told: at most 1.11 ("
+        in Overlap(model="nano", waited=one, overlapped=None).said
     )
 
 

@@ -10,6 +10,7 @@ from overlayccl_core import project
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import console, plain_table
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.launching.launcher import DoctorCheck, launcher_of
 
 HEADERS = ("check", "", "detail")
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         *_profile(where, mend=arguments.mend),
         *backend.doctor(where.deployment),
         *launcher_of(where.deployment).doctor(where.deployment, where.profile),
-        *(backend.host(where.deployment) if here else []),
+        *(backend.host(_on_one_host(where.deployment)) if here else []),
     ]
     table = plain_table(f"deployment {where.deployment.name}", *HEADERS, fold=HEADERS)
     for place, check in enumerate(checks):
@@ -47,6 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
         if line:
             console().print(line, highlight=False, soft_wrap=True)
     return 0 if all(check.ok for check in checks) else 1
+
+
+def _on_one_host(deployment: Deployment) -> Deployment:
+    """Return the deployment with all ranks on one node: its nodes share the cores and the memory of this host."""
+    return deployment.changed(ranks_per_node=deployment.ranks)
 
 
 def _profile(where: Context, *, mend: bool) -> list[DoctorCheck]:

@@ -12,6 +12,7 @@ import pytest
 
 from overlayccl_core.backends.measured import Job
 from overlayccl_core.backends.torchdist import backend
+from overlayccl_core.cli.main import main
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.launching.failures import LaunchError
 from overlayccl_core.launching.launchers import namespaces
@@ -184,3 +185,9 @@ def lacking(
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     if forget:
         monkeypatch.setattr(namespaces, "_tried", namespaces._tried.__wrapped__)
+
+
+def test_the_doctor_counts_all_ranks_as_its_hosts_share_this_one(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--root", str(DEPLOYMENTS.parents[1]), "--deployment", "four-hosts"])
+    cores = len(os.sched_getaffinity(0))
+    assert f"8 ranks on {cores} cores" in " ".join(capsys.readouterr().out.split())

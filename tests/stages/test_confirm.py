@@ -105,14 +105,15 @@ def test_the_deployed_file_is_trained_however_the_batch_is_split(tables: dict[st
     steps, stamps = tables["confirmed_steps"], tables["confirmed_stamps"]
     arms = {"developer", "hand_bundled", "deployed", "ddp_25"}
     for microbatches in MODEL.microbatches:
-        here = steps.filter(microbatches=microbatches)
+        here = steps.filter(microbatches=microbatches, purpose="timed")
         assert set(here["arm"]) == arms and here.height == LAUNCHES * len(arms)
         assert here["gradient_rel_error"].drop_nulls().max() < 1e-5
         told = stamps.filter(microbatches=microbatches)
         calls = {row["arm"]: row["calls"] for row in told.iter_rows(named=True)}
         one_call = dict.fromkeys(("hand_bundled", "best_known_way", "deployed"), 1)
         assert calls == {"developer": len(MODEL.parameter_sizes()), **one_call}
-    losses = {arm: steps.filter(arm=arm, launch=0)["losses"].to_list() for arm in ("developer", "deployed")}
+    timed = steps.filter(launch=0, purpose="timed")
+    losses = {arm: timed.filter(arm=arm)["losses"].to_list() for arm in ("developer", "deployed")}
     for a, b in zip(*losses.values(), strict=True):
         pairs = list(zip(a, b, strict=False))  # what is slow takes fewer steps
         assert pairs and all(x == pytest.approx(y, rel=1e-4) for x, y in pairs)

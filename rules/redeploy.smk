@@ -9,12 +9,16 @@ AGAIN = f"{REDEPLOY}/problems/{{problem}}"
 CANDIDATES_AGAIN = f"{AGAIN}/search/redeployed/candidates.parquet"
 
 
-def source_choices(_wildcards):
-    """The choices of the other tree, copied as the run began."""
-    try:
-        return PIPELINE.source_choices
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+def copied(name):
+    """A table of the other tree, copied as the run began."""
+
+    def paths(_wildcards):
+        try:
+            return PIPELINE.source_copies[name]
+        except ValueError as error:
+            sys.exit(f"error: {error}")
+
+    return paths
 
 
 def of_problems_again(name):
@@ -40,7 +44,7 @@ rule redeploy:
 # Another tree's choices, replayed, proven and priced here; where one does not replay, at which step and why.
 use rule light as redeployed with:
     input:
-        source_choices=source_choices,
+        source_choices=copied("source_choices"),
         cases=f"{PROBLEM}/cases.parquet",
         known_ways=f"{PROBLEM}/known_ways.parquet",
         theta=f"{TREE}/theta.parquet",
@@ -211,7 +215,7 @@ use rule light as redeploy_deploy with:
         "Redeploying what stands on {wildcards.deployment}"
 
 
-# That tree's choices over this run's own, of one bench; printed when it is done.
+# That tree's choices over this run's own, of one bench, and what its theta is worth here; printed when it is done.
 rule regret:
     input:
         redeployed=of_problems_again("redeployed.parquet"),
@@ -219,8 +223,11 @@ rule regret:
         bench=of_problems_again("bench.parquet"),
         probes=f"{TREE}/probes.parquet",
         deployed=f"{REDEPLOY}/deployed.parquet",
+        source_theta=copied("source_theta"),
+        theta=f"{TREE}/theta.parquet",
+        fidelity=f"{TREE}/fidelity.parquet",
     output:
-        **tables(REDEPLOY, "regret"),
+        **tables(REDEPLOY, "regret", "source_prices"),
         page=report(
             f"{REDEPLOY}/regret.html",
             caption="captions/regret.rst",

@@ -62,7 +62,7 @@ MAY_IMPORT = {
     },
     "search": {
         *("program", "catalog", "problems", "strategies", "configuration", "deployments"),
-        *("rewrites", "gates", "costmodel", "measuring", "asking", "sandbox"),
+        *("rewrites", "gates", "costmodel", "measuring", "asking", "sandbox", "step"),
     },
 }
 MAY_IMPORT["report"] = set(MAY_IMPORT)

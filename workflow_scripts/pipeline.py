@@ -111,15 +111,16 @@ class Pipeline:
             redeployment.keep(Path(RESULTS), self.settings.tree, self.source)
 
     @property
-    def source_choices(self) -> list[str]:
-        """The copy that the target `redeploy` reads; none in a plan before the first. ValueError: of no tree."""
-        copy = Path(RESULTS, self.settings.tree, redeployment.KEPT)
-        if not self.source and redeployment.kept(copy) is None:
+    def source_copies(self) -> dict[str, list[str]]:
+        """The copies that `redeploy` reads, by table; none in a plan before the first. ValueError: of no tree."""
+        tree = Path(RESULTS, self.settings.tree)
+        if not self.source and redeployment.kept(tree / redeployment.KEPT) is None:
             raise ValueError(
                 "redeploy: whose choices? Name a tree below results/: --config source=NAME (with "
                 f"deployment={self.deployment.name}, where they are to go)"
             )
-        return [copy.as_posix()] if copy.is_file() else []
+        copies = {Path(name).stem: tree / name for name in (redeployment.KEPT, redeployment.KEPT_THETA)}
+        return {name: [copy.as_posix()] if copy.is_file() else [] for name, copy in copies.items()}
 
     @property
     def job_resources(self) -> Mapping[str, int | str]:

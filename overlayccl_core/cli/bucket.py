@@ -15,6 +15,7 @@ from rich.table import Table
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import between, console, ms, percent, plain_table, print_text
 from overlayccl_core.configuration.sizes import bytes_text
+from overlayccl_core.costmodel.beside import Beside
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.program.kinds import FLOATS, DType
 from overlayccl_core.search.buckets.comparison import DDP_DEFAULT, Comparison, compared, largest_probed_bytes
@@ -28,6 +29,7 @@ from overlayccl_core.search.buckets.gradients import (
     spread_by_bytes,
 )
 from overlayccl_core.search.buckets.plans import SHOWN, Plan, saved_us
+from overlayccl_core.tables.beside import BESIDE
 from overlayccl_core.tables.probes import PROBES
 
 NO_COMPUTATION = (
@@ -46,10 +48,6 @@ OF_LIST = (
     "the order of the parameters, and the list means other buckets."
 )
 NO_ADVICE = "Advice: none. In a training step gradients become ready one after another: say when."
-SHARED_CORES = (
-    "Ranks share cores here: communication takes the time of the computing that it hides behind, so less is hidden "
-    "than predicted."
-)
 CAPS_SHOWN = 12
 TENSORS_WIDTH = 36
 
@@ -87,9 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
     gradients = in_order_of_readiness(sizes, dict.fromkeys(sizes, 0.0) if ready is None else ready)
     where = context(arguments)
     theta, fidelity = where.fitted()
+    beside = where.table(BESIDE, "beside")
+    if beside is None:
+        raise ValueError(where.unfitted)
     comparison = compared(
         gradients,
         theta_of(theta, fidelity),
+        Beside(beside.iter_rows(named=True)),
         ranks=where.deployment.ranks,
         ranks_per_node=where.deployment.ranks_per_node,
         dtype=dtype,
@@ -169,8 +171,8 @@ class _Answer:
 
     def _how_to_read(self) -> list[str]:
         return [
-            "end: after the backward pass began, in brackets its 10%..90% range; exposed: after the last gradient "
-            "was ready; loss: end over the best end.",
+            "end: after the backward pass began, in brackets its 10%..90% range, with what calls in flight take "
+            "of the core that computes; exposed: beyond the backward pass by itself; loss: end over the best end.",
             DDP_SOURCE,
         ]
 
@@ -216,14 +218,11 @@ class _Answer:
         )
 
     def _warnings(self) -> list[str]:
-        probes, probed = self.where.table(PROBES, "probes"), self.probed_bytes()
+        probed = self.probed_bytes()
         largest = max(b.bytes for b in self.compared.best.buckets)
-        shares = self.timed and probes is not None and probes["oversubscribed"].any()
-        shared = [SHARED_CORES] if shares else []
         if probed is None or largest <= probed:
-            return shared
+            return []
         return [
-            *shared,
             f"The probes here reach an all_reduce of {bytes_text(probed)}: prices of larger buckets (the largest "
             f"is {bytes_text(largest)}) are extrapolated.",
         ]
@@ -257,4 +256,4 @@ def _shown(caps: tuple[str, ...]) -> str:
 
 
 def _plan_json(plan: Plan) -> dict[str, Any]:
-    return {**asdict(plan), "end_us": plan.end_us}
+    return asdict(plan)

@@ -24,7 +24,7 @@ from overlayccl_core.search.judge import DeploymentFacts
 from overlayccl_core.stages import cases, known_ways, redeployed
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.known_ways import KNOWN_WAYS
-from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, TARGET, Replayed
+from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, SOURCE_PRICES, TARGET, Replayed
 from overlayccl_core.tables.remake import RESULTS, profile_in_use
 from overlayccl_core.tables.sidecar import read_unchanged
 
@@ -124,7 +124,9 @@ def _print_end(results: Path) -> None:
     for row in block.rows:
         shown.add_row(*row)
     console().print(shown, highlight=False)
-    for line in lines(results.name, regret, pl.concat(read_unchanged(REDEPLOYED, file) for file in files)):
+    became = pl.concat(read_unchanged(REDEPLOYED, file) for file in files)
+    prices = read_unchanged(SOURCE_PRICES, results / TARGET / f"{SOURCE_PRICES.name}.parquet")
+    for line in lines(results.name, regret, became, prices):
         print_line(line)
 
 

@@ -1,7 +1,7 @@
-"""Ablations of the cost model: features without a term, or without tiers."""
+"""Ablations of the cost model: features without a term or tiers; or with another deployment's theta."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from overlayccl_core.costmodel.features import Feature, Features, Term
@@ -29,6 +29,27 @@ def without(counted: Features, part: str) -> Features:
         if (renamed := _renamed(column, part)) is not None:
             kept[renamed] = kept.get(renamed, 0.0) + amount
     return kept
+
+
+def at_theta_of(counted: Features, columns: Collection[Feature]) -> Features:
+    """Return features as a theta of another deployment can price them. columns: what that theta has values for.
+
+    A call that its probes did not reach counts as the same call on the other tier; a network card that is not
+    there costs nothing.
+    """
+    kept: dict[Feature, float] = {}
+    for column, amount in counted.items():
+        if column not in columns:
+            if column.term is Term.NETWORK:
+                continue
+            column = replace(column, name=_REACH.sub(_other_tier, column.name))
+        kept[column] = kept.get(column, 0.0) + amount
+    return kept
+
+
+def _other_tier(found: re.Match[str]) -> str:
+    tier = "network" if found[1] == "node" else "node"
+    return f".{tier}{found[2]}."
 
 
 def _renamed(column: Feature, part: str) -> Feature | None:

@@ -108,9 +108,13 @@ class Beside:
             of_kind.append((log(row["payload_bytes"]), row["cpu_share"], row["slower"]))
 
     def of(self, call: Sequence[Node], ranks_per_node: int) -> Shares | None:
-        """Return the shares of a call, between the nearest sizes; None if its kind was not probed at its reach."""
-        if not (known := self._known.get((call[0].kind.value, reach_of(call[0], ranks_per_node)))):
+        """Return the shares of a call; None if its kind was not probed at its reach."""
+        return self.at(call[0].kind, reach_of(call[0], ranks_per_node), sum(map(payload_bytes, call)))
+
+    def at(self, kind: Kind, reach: str, size: int) -> Shares | None:
+        """Return the shares of a call of `size` bytes, between the nearest sizes."""
+        if not (known := self._known.get((kind.value, reach))):
             return None
         sizes, cpu, slower = zip(*known, strict=True)
-        size = log(sum(map(payload_bytes, call)))
-        return Shares(cpu=float(np.interp(size, sizes, cpu)), slower=float(np.interp(size, sizes, slower)))
+        at = log(size)
+        return Shares(cpu=float(np.interp(at, sizes, cpu)), slower=float(np.interp(at, sizes, slower)))

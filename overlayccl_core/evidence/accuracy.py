@@ -1,14 +1,19 @@
 """Accuracy of prices against the bench: at a Case and direction, and over several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from overlayccl_core.costmodel.features import Features
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity
+from overlayccl_core.costmodel.price import price_features
+from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.evidence.benched import Benched, model_choice, ranked
 from overlayccl_core.evidence.predictions import Prediction
 from overlayccl_core.program.problem import Place
+from overlayccl_core.program.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,45 @@ def at_place(
         return PlaceAccuracy(scored=scored, figures=fidelity(scored))
     compared = first.timed.samples_us, best[0].timed.samples_us
     return PlaceAccuracy(scored=scored, figures=fidelity(scored, first=compared))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfCandidates:
+    """What prices are worth on benched candidates; regrets: at each Case, of the choice that they would make."""
+
+    figures: Fidelity
+    regrets: tuple[float, ...]
+
+
+def of_candidates(
+    places: Mapping[Place, Sequence[Benched]], counted: Callable[[Program], Features], theta: Theta
+) -> OfCandidates | None:
+    """Judge the prices that a theta gives the candidates of some Cases; None: it prices none of them."""
+    judged = []
+    for place, shortlisted in places.items():
+        predicted = {}
+        for one in shortlisted:
+            if one.timed is None:
+                continue
+            found = price_features(counted(one.program), theta)
+            if found.us and found.low_us and found.high_us:
+                key = (*place, one.program.digest)
+                predicted[key] = Prediction(us=found.us, low_us=found.low_us, high_us=found.high_us)
+        if accuracy := at_place(place, shortlisted, predicted):
+            judged.append(accuracy)
+    if not judged:
+        return None
+    regrets = (one.figures.top1_regret for one in judged)
+    return OfCandidates(
+        figures=over_places(judged), regrets=tuple(regret for regret in regrets if regret is not None)
+    )
+
+
+def judged_row(figures: Fidelity, regrets: Sequence[float]) -> dict[str, Any]:
+    """Return the columns `CANDIDATES_JUDGED`, without fingerprint."""
+    names = ("n", "median_rel_error", "repeat_rel_error", "pair_accuracy", "pairs", "top1_regret")
+    mean = float(np.mean(regrets)) if regrets else None
+    return {**{name: getattr(figures, name) for name in names}, "mean_regret": mean}
 
 
 def over_places(places: Sequence[PlaceAccuracy]) -> Fidelity:

@@ -10,14 +10,16 @@ import polars as pl
 from overlayccl_core.rewrites.recipe import Recipe, source_base
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.choice import CHOICE
-from overlayccl_core.tables.redeploy import SOURCE_CHOICES, TARGET
+from overlayccl_core.tables.redeploy import SOURCE_CHOICES, SOURCE_THETA, TARGET
 from overlayccl_core.tables.remake import RESULTS, run_command
 from overlayccl_core.tables.sidecar import read_unchanged
 from overlayccl_core.tables.sketches import SKETCHES
-from overlayccl_core.tables.table import read, write
+from overlayccl_core.tables.table import Table, read, write
+from overlayccl_core.tables.theta import THETA
 
 Row = dict[str, Any]
 KEPT = f"{TARGET}/{SOURCE_CHOICES.name}.parquet"  # below the tree of the run
+KEPT_THETA = f"{TARGET}/{SOURCE_THETA.name}.parquet"
 
 
 def chosen_in(results: Path, tree: str) -> list[Row]:
@@ -44,14 +46,21 @@ def choices(results: Path, here: str, source: str) -> pl.DataFrame:
 
 
 def keep(results: Path, here: str, source: str) -> None:
-    """Copy these choices into the run's own tree, after the checks of `check`.
+    """Copy these choices, and the theta of `source`, into the run's own tree, after the checks of `check`.
 
-    The file is left as it is if its content would be the same, or if `source` is gone and its choices are here.
+    A file is left as it is if its content would be the same, or if `source` is gone and its choices are here.
     """
     check(results, here, source)
-    path, rows = results / here / KEPT, choices(results, here, source)
-    if source in rows["tree"] and not (path.is_file() and read(SOURCE_CHOICES, path).equals(rows)):
-        write(SOURCE_CHOICES, rows, path)
+    rows = choices(results, here, source)
+    if source in rows["tree"]:
+        _copied(SOURCE_CHOICES, rows, results / here / KEPT)
+        theta = read_unchanged(THETA, results / source / f"{THETA.name}.parquet")
+        _copied(SOURCE_THETA, theta, results / here / KEPT_THETA)
+
+
+def _copied(table: Table, rows: pl.DataFrame, path: Path) -> None:
+    if not (path.is_file() and read(table, path).equals(rows)):
+        write(table, rows, path)
 
 
 def check(results: Path, here: str, source: str) -> None:

@@ -1,6 +1,7 @@
 """The end of the target `redeploy`, on a page and in lines: another tree's choices at the Cases of this one."""
 
 from statistics import median
+from typing import Any
 
 import polars as pl
 
@@ -15,12 +16,14 @@ from overlayccl_core.report.blocks import (
     columns_ratio,
     count,
     page_sources,
+    percent,
     table_of,
     with_sources,
 )
 from overlayccl_core.report.rendering import RunPart, rendered
-from overlayccl_core.tables.redeploy import REGRET, Replayed
+from overlayccl_core.tables.redeploy import REGRET, SOURCE_PRICES, Replayed
 
+Row = dict[str, Any]
 LEAD = "Choices made for another deployment, proven, priced and timed on this one."
 READING = (
     "Regret: the time of that tree's choice over the time of the choice that was measured here, in paired rounds "
@@ -29,8 +32,24 @@ READING = (
 )
 
 
-def lines(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame) -> list[str]:
+def lines(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame, prices: pl.DataFrame) -> list[str]:
     """Return what the tables say, in sentences. tree: this run's own."""
+    return [
+        *_of_choices(tree, regret, redeployed),
+        *(_of_prices(row, tree) for row in prices.iter_rows(named=True)),
+    ]
+
+
+def _of_prices(row: Row, tree: str) -> str:
+    whose = "its own theta" if row["tree"] == tree else f"the theta of {row['tree']}"
+    return (
+        f"{tree} priced by {whose}: {count(row['n'], 'candidate', 'candidates')}, median error "
+        f"{percent(row['median_rel_error'])}, {percent(row['pair_accuracy'])} of pairs in the right order; the "
+        f"choice by price alone would be {percent(row['mean_regret'])} slower than the best, in the mean."
+    )
+
+
+def _of_choices(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame) -> list[str]:
     others = redeployed.filter(pl.col("tree") != tree)
     source = others["tree"][0]
     proven = others.filter(outcome=Replayed.PROVEN).height
@@ -83,17 +102,17 @@ def table(regret: pl.DataFrame) -> TableBlock:
     )
 
 
-def page(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame) -> str:
+def page(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame, prices: pl.DataFrame) -> str:
     """Return the HTML."""
     blocks: list[Block] = [
-        *(Text(text=line) for line in lines(tree, regret, redeployed)),
+        *(Text(text=line) for line in lines(tree, regret, redeployed, prices)),
         Text(text=READING),
         table(regret),
     ]
     section = PageSection(
         anchor="regret",
         title="Redeployed, and the regret",
-        blocks=with_sources(page_sources(REGRET), blocks),
+        blocks=with_sources(page_sources(REGRET, SOURCE_PRICES), blocks),
         folded=False,
     )
     about = f"problems {', '.join(regret['problem'].unique().sort())}."

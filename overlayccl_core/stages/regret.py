@@ -10,20 +10,29 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.costmodel.ablation import at_theta_of
+from overlayccl_core.costmodel.features import Features, features
+from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.deployments.floor import Floor
+from overlayccl_core.evidence.accuracy import judged_row, of_candidates
 from overlayccl_core.evidence.benched import Benched, benched, floor_of, ranked
 from overlayccl_core.evidence.predictions import place_of, rows_at
+from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import Ratio
 from overlayccl_core.program.case import problem_of
+from overlayccl_core.program.problem import Place
+from overlayccl_core.program.program import Program
 from overlayccl_core.report.regret import lines, page
 from overlayccl_core.tables.bench import BENCH
+from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.probes import PROBES
-from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET
+from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, SOURCE_PRICES, SOURCE_THETA
 from overlayccl_core.tables.remake import snakemake
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.shortlist import SHORTLIST
+from overlayccl_core.tables.theta import THETA
 
 Row = dict[str, Any]
 
@@ -44,14 +53,22 @@ def main(job: RuleJob) -> None:
         RedeployTables(**{table.name: job.read(table, problem) for table in (REDEPLOYED, SHORTLIST, BENCH)})
         for problem in job.problems
     ]
-    rows = run(tree, problems, floor_of(job.read(PROBES)))
-    regret = pl.DataFrame(rows, schema=REGRET.schema)
+    floor = floor_of(job.read(PROBES))
+    rows = run(tree, problems, floor)
     redeployed = pl.concat(of.redeployed for of in problems)
-    for line in lines(tree, regret, redeployed):
+    source = redeployed.filter(pl.col("tree") != tree)["tree"][0]
+    thetas = {tree: job.read(THETA), source: job.read(SOURCE_THETA)}
+    prices = priced_by(thetas, job.read(FIDELITY), problems, floor)
+    end = (
+        pl.DataFrame(rows, schema=REGRET.schema),
+        redeployed,
+        pl.DataFrame(prices, schema=SOURCE_PRICES.schema),
+    )
+    for line in lines(tree, *end):
         job.say(line)
     (path,) = job.outputs["page"]
-    job.write_text(path, page(tree, regret, redeployed))
-    job.write({REGRET: rows})
+    job.write_text(path, page(tree, *end))
+    job.write({REGRET: rows, SOURCE_PRICES: prices})
 
 
 def run(tree: str, problems: Sequence[RedeployTables], floor: Floor) -> list[Row]:
@@ -59,6 +76,34 @@ def run(tree: str, problems: Sequence[RedeployTables], floor: Floor) -> list[Row
     frames: dict[str | Path, pl.DataFrame] = {f"bench {n}": of.bench for n, of in enumerate(problems)}
     fingerprint = one_fingerprint(frames, f"{snakemake()} --forcerun redeploy_bench")
     return [row | {"fingerprint": fingerprint} for of in problems for row in _of_problem(tree, of, floor)]
+
+
+def priced_by(
+    thetas: Mapping[str, pl.DataFrame],
+    fidelity: pl.DataFrame,
+    problems: Iterable[RedeployTables],
+    floor: Floor,
+) -> list[Row]:
+    """Return the rows of `source_prices`.
+
+    Args:
+        thetas: By tree. What it lacks is priced as `at_theta_of` says.
+        fidelity: This run's own: the spread of its predictions serves for all.
+    """
+    places: dict[Place, list[Benched]] = {}
+    for of in problems:
+        places |= benched(of.shortlist, of.bench, floor)
+    rows = []
+    for tree, table in thetas.items():
+        theta = theta_of(table, fidelity)
+
+        def counted(program: Program, theta: Theta = theta) -> Features:
+            return at_theta_of(features(program), theta.values.keys())
+
+        if (judged := of_candidates(places, counted, theta)) is not None:
+            figures = judged_row(judged.figures, judged.regrets)
+            rows.append({"tree": tree, **figures, "fingerprint": theta.fingerprint})
+    return rows
 
 
 def _of_problem(tree: str, tables: RedeployTables, floor: Floor) -> Iterator[Row]:

@@ -87,7 +87,7 @@ def step_us(modules: Mapping[str, tuple[Program, Costs]], segments: Iterable[Tim
     Raises:
         StuckStep: The Programs' orders wait for each other.
     """
-    rank = _Rank()
+    rank = Rank()
     run_step(
         [_module(rank, site, program, costs) for site, (program, costs) in modules.items()],
         [_segment(rank, one) for one in segments],
@@ -114,7 +114,7 @@ class _Write:
     value: _NoTensor = _NO_TENSOR
 
 
-def _segment(rank: "_Rank", timed: TimedSegment) -> StepSegment:
+def _segment(rank: "Rank", timed: TimedSegment) -> StepSegment:
     one = timed.outline
 
     def work(_values: Mapping[Value, Any]) -> dict[Value, Any]:
@@ -126,12 +126,12 @@ def _segment(rank: "_Rank", timed: TimedSegment) -> StepSegment:
     )
 
 
-def _module(rank: "_Rank", site: str, program: Program, costs: Costs) -> SiteModule:
+def _module(rank: "Rank", site: str, program: Program, costs: Costs) -> SiteModule:
     lets = any(lets_work(program.problem, step) for step, _ in costs)
     emitted = SimpleNamespace(**{MEANWHILE: lambda: None} if lets else {})
 
     def generator() -> Generator[Any, Any, None]:
-        flying: dict[Any, _Flight] = {}
+        flying: dict[Any, Flight] = {}
         for step, cost in costs:
             if step.action is Action.START:
                 flying[step.nodes] = rank.issue(cost)
@@ -154,28 +154,29 @@ def _module(rank: "_Rank", site: str, program: Program, costs: Costs) -> SiteMod
 
 
 @dataclass(slots=True)
-class _Flight:
-    """A call on its way: the time left of it, by itself."""
+class Flight:
+    """A call on its way: the time left of it, by itself; when it was over."""
 
     cost: StepCost
     left_us: float
+    end_us: float = 0.0
 
 
-class _Rank:
+class Rank:
     """The clock of a rank, its core, and the queues of its links."""
 
     def __init__(self) -> None:
         self.now_us = 0.0
-        self.queues: dict[str | None, list[_Flight]] = {}
+        self.queues: dict[str | None, list[Flight]] = {}
 
-    def issue(self, cost: StepCost) -> _Flight:
+    def issue(self, cost: StepCost) -> Flight:
         """Put a call into the queue of its link."""
-        flight = _Flight(cost, cost.us)
+        flight = Flight(cost, cost.us, self.now_us)
         if cost.us:
             self.queues.setdefault(cost.link, []).append(flight)
         return flight
 
-    def wait(self, flight: _Flight) -> None:
+    def wait(self, flight: Flight) -> None:
         """Let time pass until a call is over."""
         while flight.left_us > 0:
             self._pass(None)
@@ -201,7 +202,7 @@ class _Rank:
             one.left_us = one.left_us - passed * rate if end > passed else 0.0
         for queue in self.queues.values():
             if queue and queue[0].left_us == 0:
-                queue.pop(0)
+                queue.pop(0).end_us = self.now_us
         if work_us is None:
             return 0.0
         return work_us if len(ends) > len(heads) and ends[-1] == passed else passed * computing

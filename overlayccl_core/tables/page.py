@@ -27,7 +27,7 @@ from overlayccl_core.tables.price_ablations import PRICE_ABLATIONS
 from overlayccl_core.tables.prices import PRICES
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.probing import ASKED_PROBES, CHOSEN_PROBES, COMPARED_PROBES, PROBE_CALLS, PROBING
-from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, SOURCE_CHOICES
+from overlayccl_core.tables.redeploy import REDEPLOYED, REGRET, SOURCE_CHOICES, SOURCE_PRICES, SOURCE_THETA
 from overlayccl_core.tables.scopes import SCOPE_ORDERS, SCOPED_ARMS, SCOPES
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.search_ends import SEARCH_ENDS
@@ -51,13 +51,13 @@ TABLES = (
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
     *(ABLATION_CURVES, ABLATIONS),
-    *(REDEPLOYED, REGRET),
+    *(REDEPLOYED, REGRET, SOURCE_PRICES),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
     *(SCOPES, SCOPED_ARMS, SCOPE_ORDERS),
     *(REPROBES, DRIFT, DRIFTED_CHOICES),
 )
 """Of rules, in the order of writing."""
-OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS, SOURCE_CHOICES)
+OF_COMMANDS = (CAPTURED_CALLS, SCRIPT_STEPS, SOURCE_CHOICES, SOURCE_THETA)
 
 
 def tables_with(*names: str) -> tuple[Table, ...]:

@@ -1,7 +1,7 @@
 """Choices of another deployment at the Cases of this one: what was chosen there, what became of it, its worth.
 
-`source_choices` is no output of a rule: the rest of another tree is not this run's to make, so its choices are
-copied when the run begins (`evidence.redeployment.keep`).
+`source_choices` and `source_theta` are no outputs of a rule: the rest of another tree is not this run's to make, so
+they are copied when the run begins (`evidence.redeployment.keep`).
 """
 
 from dataclasses import replace
@@ -9,7 +9,9 @@ from enum import StrEnum
 
 from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, PROBLEM, ratio
 from overlayccl_core.tables.cases import CASES
+from overlayccl_core.tables.price_ablations import CANDIDATES_JUDGED
 from overlayccl_core.tables.table import Table, number, text
+from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.timing_columns import FINGERPRINT_OR_NULL
 
 TARGET = "redeploy"
@@ -42,6 +44,31 @@ SOURCE_CHOICES = Table(
         text("candidate", doc="its name there"),
         replace(_RECIPE, nullable=False, doc="JSON"),
         text("source", nullable=True, doc="the source that the recipe begins with; null: a known way"),
+    ),
+)
+
+SOURCE_THETA = replace(
+    THETA,
+    name="source_theta",
+    row="one coefficient of that tree's theta",
+    folder=f"{TARGET}/",
+    rule=SOURCE_CHOICES.rule,
+)
+
+SOURCE_PRICES = Table(
+    name="source_prices",
+    row="the candidates of this target's benches, priced by one tree's theta",
+    folder=f"{TARGET}/",
+    rule="regret",
+    version=1,
+    minimum_rows=0,
+    columns=(
+        text(
+            "tree",
+            doc="below results/: whose theta. Of another deployment a call that its probes did not reach is priced "
+            "as the same call on the other tier",
+        ),
+        *CANDIDATES_JUDGED,
     ),
 )
 

@@ -11,10 +11,12 @@ import polars as pl
 
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.configuration.settings import read
+from overlayccl_core.probes.beside import beside_probes
 from overlayccl_core.probes.mixed import mixed_probes
 from overlayccl_core.probes.probe import ProbeRole
 from overlayccl_core.probes.structured import structured_probes
 from overlayccl_core.stages import fit
+from overlayccl_core.tables.beside import BESIDE
 from overlayccl_core.tables.fidelity import FIDELITY
 from overlayccl_core.tables.probes import PROBES
 from overlayccl_core.tables.sidecar import write_sidecar
@@ -70,7 +72,7 @@ def fitted(root: Path) -> None:
     """What a run leaves behind, from timings of a known theta."""
     folder = root / "results" / "local"
     folder.mkdir(parents=True)
-    for table in (PROBES, THETA, FIDELITY):
+    for table in (PROBES, THETA, FIDELITY, BESIDE):
         write(table, _fitted()[table.name], folder / f"{table.name}.parquet")
     command = ("--settings", read(root / "config/config.yaml").part("probe"))
     now = datetime(2026, 1, 2, tzinfo=UTC)
@@ -80,8 +82,13 @@ def fitted(root: Path) -> None:
 @cache
 def _fitted() -> Mapping[str, Any]:
     deployment = load(REPOSITORY / "config/deployments/local.yaml")
-    probes = structured_probes(deployment) + mixed_probes(deployment, seed=1, count=20, role=ProbeRole.MIXED)
+    probes = structured_probes(deployment) + beside_probes(deployment)
+    probes += mixed_probes(deployment, seed=1, count=20, role=ProbeRole.MIXED)
     probes += mixed_probes(deployment, seed=2, count=8, role=ProbeRole.HELD_OUT)
     rows = [{"probe": p.name, "role": p.role.value, **timing_columns(p.program, rounds=4)} for p in probes]
     settings = read(REPOSITORY / "config/config.yaml")
-    return {"probes": rows, **fit.run(settings, pl.DataFrame(rows), progress=lambda _: None)}
+    tables = fit.run(settings, pl.DataFrame(rows), progress=lambda _: None)
+    beside = [
+        {**row, "cpu_share": 0.1, "slower": 1.0} for row in tables["beside"]
+    ]  # made-up times overlap nothing
+    return {"probes": rows, **tables, "beside": beside}

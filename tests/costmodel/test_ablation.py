@@ -1,6 +1,6 @@
 """Features without a part: what is left out, and what counts elsewhere instead."""
 
-from overlayccl_core.costmodel.ablation import NOTHING, TIERS, parts_of, without
+from overlayccl_core.costmodel.ablation import NOTHING, TIERS, at_theta_of, parts_of, without
 from overlayccl_core.costmodel.features import Features, Term, features
 from overlayccl_core.probes.probe import ProbeBuilder
 from overlayccl_core.program.groups import contiguous, strided
@@ -46,3 +46,12 @@ def test_there_are_tiers_to_leave_out_where_calls_leave_the_node() -> None:
     near, far = parts_of(counted(4)), parts_of(counted(2))
     assert near == (NOTHING, *(t.value for t in (Term.LAUNCH, Term.COLLECTIVES, Term.AMORTIZATION)))
     assert far == (*near, Term.NETWORK.value, TIERS)
+
+
+def test_another_theta_prices_a_call_on_the_tier_that_it_knows() -> None:
+    near, far = counted(4), counted(2)
+    assert "all_reduce.network2.alone.count" in names(far) and "all_to_all.network4.alone.count" in names(far)
+    left = names(at_theta_of(far, near))
+    assert left["all_reduce.node2.alone.count"] == 2 and left["all_to_all.node4.alone.count"] == 1
+    assert Term.NETWORK not in {c.term for c in at_theta_of(far, near)}
+    assert at_theta_of(far, far) == far

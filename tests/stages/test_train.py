@@ -116,7 +116,9 @@ def trained(
 @pytest.mark.ranks
 def test_each_site_ran_the_program_of_its_direction(trained: dict[str, pl.DataFrame]) -> None:
     keys = ["case", "direction", "arm", "program"]
-    ran = trained["stamps"].filter(~pl.col("arm").is_in(["finalist_2", "finalist_overlap", "finalist_overlap_2", *ALONE]))
+    ran = trained["stamps"].filter(
+        ~pl.col("arm").is_in(["finalist_2", "finalist_overlap", "finalist_overlap_2", *ALONE])
+    )
     assert set(ran.select(keys).rows()) == set(trained["finalists"].select(keys).rows())
     assert ran.filter(arm="finalist_1", direction="backward").height == 4
     assert ran.filter(arm="finalist_1", direction="backward", calls=1).height == 4

@@ -112,9 +112,11 @@ def collective_permute(
         return x.clone(), Works(())
     y = torch.zeros_like(x) if source is None else torch.empty_like(x)
     among = None if group is None else group.get()
-    calls = [] if to is None else [(dist.isend, x, to)]
-    if source is not None:
-        calls.append((dist.irecv, y, source))
+    calls = (
+        [] if source is None else [(dist.irecv, y, source)]
+    )  # first: gloo tells the sender behind what it sends
+    if to is not None:
+        calls.append((dist.isend, x, to))
     if x.device.type == "cpu":
         return y, Works([call(t, peer, group=among, tag=tag) for call, t, peer in calls])
     # on a device one kernel does both: in sequence, ranks could wait for each other

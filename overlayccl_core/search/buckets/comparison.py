@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.costmodel.beside import Beside
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.search.buckets import plans
@@ -57,7 +58,7 @@ class Comparison:
         return self.gradients[-1].ready_us
 
 
-def compared(gradients: Sequence[Gradient], theta: Theta, **case: Any) -> Comparison:
+def compared(gradients: Sequence[Gradient], theta: Theta, beside: Beside, **case: Any) -> Comparison:
     """Compare plans by a deployment's prices.
 
     Args:
@@ -66,22 +67,25 @@ def compared(gradients: Sequence[Gradient], theta: Theta, **case: Any) -> Compar
     Raises:
         ValueError: No gradients, gradients out of order, or prices of buckets off the line.
     """
-    costs = bucket_costs(theta, **case)
-    best = plans.planned("best", gradients, plans.best(gradients, costs), costs)
-    sizes = {g.name: g.bytes for g in gradients}
-    check(costs, [[sizes[name] for name in b.tensors] for b in best.buckets], theta, **case)
+    costs = bucket_costs(theta, beside, **case)
+    count = len(gradients)
     cap, capped = plans.best_cap(gradients, costs)
     knob, knobbed = plans.best_knob(gradients, costs)
-    ddp = plans.ddp(gradients, [plans.DDP_FIRST_BYTES, plans.DDP_CAP_BYTES])
-    count = len(gradients)
+    others = {
+        "ddp": (DDP_DEFAULT, plans.ddp(gradients, [plans.DDP_FIRST_BYTES, plans.DDP_CAP_BYTES])),
+        "one_buffer": ("one buffer", (count,)),
+        "one_by_one": ("one by one", tuple(range(1, count + 1))),
+    }
+    rules = {key: plans.planned(name, gradients, bounds, costs) for key, (name, bounds) in others.items()}
+    best = plans.best(gradients, costs, (capped, knobbed, *rules.values()))
+    sizes = {g.name: g.bytes for g in gradients}
+    check(costs, [[sizes[name] for name in b.tensors] for b in best.buckets], theta, **case)
     return Comparison(
         gradients=tuple(gradients),
         best=best,
-        ddp=plans.planned(DDP_DEFAULT, gradients, ddp, costs),
         capped=capped,
         knobbed=knobbed,
-        one_buffer=plans.planned("one buffer", gradients, (count,), costs),
-        one_by_one=plans.planned("one by one", gradients, tuple(range(1, count + 1)), costs),
+        **rules,
         bucket_cap_mb=cap,
         knob=knob,
         bucket_cap_mb_list=plans.cap_list(gradients, best),

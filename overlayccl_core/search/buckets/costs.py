@@ -1,12 +1,12 @@
 """The cost of an all_reduce of one bucket: prices of real Programs as a function of its bytes.
 
 A bucket's Program packs k tensors, reduces them and takes the mean. Each of its features is a count, proportional
-to the bytes, or proportional to the bytes beyond the caches. So its price is a line with one bend, once for
-buckets of one tensor (without packing) and once for more. Both are drawn through priced Programs; `check` compares
-them with the price of any bucket's Program.
+to the bytes, or proportional to the bytes beyond the caches. So the price of each part (before the call, the call,
+after it) is a line with one bend, once for buckets of one tensor (without packing) and once for more. They are
+drawn through priced Programs; `check` compares them with the price of any bucket's Program.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core import catalog
-from overlayccl_core.costmodel.features import CACHED_BYTES, Term
-from overlayccl_core.costmodel.price import price
+from overlayccl_core.costmodel.beside import Beside, Shares
+from overlayccl_core.costmodel.features import CACHED_BYTES, Term, reach_of, step_features
+from overlayccl_core.costmodel.price import price, price_features
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.library import read_library
+from overlayccl_core.program.lowering import Action
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, replay
 
@@ -44,27 +46,48 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A bucket's work on the core before its call, the call, and the work after it."""
+
+    before: Line
+    call: Line
+    after: Line
+
+    def __post_init__(self) -> None:
+        for line in (self.before, self.call, self.after):
+            if not (line.fixed_us >= 0 and line.us_per_byte >= 0 and line.uncached_us_per_byte >= 0):
+                raise ValueError(f"a bucket costs at least nothing (got {line}): fit theta again")
+
+    def us(self, size: Floats | float) -> Floats:
+        """Return all of it, of a bucket or of many."""
+        us: Floats = self.before.us(size) + self.call.us(size) + self.after.us(size)
+        return us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCosts:
     """Costs of buckets on a deployment: alone (one tensor) and packed (more).
 
     Attributes:
+        launch_us: The module's call, once for all buckets.
+        shares: Of a bucket's call, by its bytes.
         low, high: Factors of the 10% to 90% range.
     """
 
-    alone: Line
-    packed: Line
-    launch_us: float  # the module's call, once for all buckets
+    alone: Parts
+    packed: Parts
+    launch_us: float
+    shares: Callable[[int], Shares]
     low: float
     high: float
 
-    def __post_init__(self) -> None:
-        for line in (self.alone, self.packed):
-            if not (line.fixed_us >= 0 and line.us_per_byte >= 0 and line.uncached_us_per_byte >= 0):
-                raise ValueError(f"a bucket costs at least nothing (got {line}): fit theta again")
+    def of(self, tensors: int) -> Parts:
+        """Return the parts of a bucket of so many tensors."""
+        return self.alone if tensors == 1 else self.packed
 
     def us(self, size: int, tensors: int) -> float:
         """Return the cost of one bucket of `size` bytes."""
-        return float((self.alone if tensors == 1 else self.packed).us(size))
+        return float(self.of(tensors).us(size))
 
     def ending_at(self, before: Floats, last: int) -> Floats:
         """Return [last]: costs of the buckets of tensors i..last-1 for every i; before[i]: bytes before i."""
@@ -73,24 +96,47 @@ class BucketCosts:
         return costs
 
 
-def bucket_costs(theta: Theta, *, ranks: int, ranks_per_node: int, dtype: DType) -> BucketCosts:
-    """Return the costs by theta. ValueError names coefficients missing from the deployment's probes."""
+def bucket_costs(
+    theta: Theta, beside: Beside, *, ranks: int, ranks_per_node: int, dtype: DType
+) -> BucketCosts:
+    """Return the costs by theta. ValueError names what is missing from the deployment's probes."""
 
-    def priced(elements: int, tensors: int) -> tuple[float, float]:
-        return _priced(_program([elements // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
+    def parts(tensors: int) -> Parts:
+        sizes = tuple(n * dtype.bytes for n in (SMALL, MEDIUM, LARGE))
+        priced = [
+            _parts_us(_program([n // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
+            for n in (SMALL, MEDIUM, LARGE)
+        ]
+        return Parts(**{name: _line(sizes, [one[name] for one in priced]) for name in priced[0]})
 
-    def line(tensors: int) -> Line:
-        small, medium, large = (n * dtype.bytes for n in (SMALL, MEDIUM, LARGE))
-        small_us, medium_us, large_us = (priced(n, tensors)[0] for n in (SMALL, MEDIUM, LARGE))
-        slope = (medium_us - small_us) / (medium - small)
-        straight = Line(fixed_us=max(small_us - small * slope, 0.0), us_per_byte=slope)
-        bend = max(large_us - float(straight.us(large)), 0.0)
-        return replace(straight, uncached_us_per_byte=bend / (large - CACHED_BYTES))
+    call = _program([SMALL], ranks, ranks_per_node, dtype).collectives[0]
+    reach = reach_of(call, ranks_per_node)
+    if beside.at(call.kind, reach, SMALL) is None:
+        raise ValueError(
+            "no probe has an all_reduce beside computing on this deployment: give the probes more seconds"
+        )
 
-    _, launch_us = priced(SMALL, 1)
+    def shares(size: int) -> Shares:
+        found = beside.at(call.kind, reach, size)
+        assert found is not None
+        return found
+
     return BucketCosts(
-        alone=line(1), packed=line(2), launch_us=launch_us, low=theta.residual_low, high=theta.residual_high
+        alone=parts(1),
+        packed=parts(2),
+        launch_us=_priced(_program([SMALL], ranks, ranks_per_node, dtype), theta)[1],
+        shares=shares,
+        low=theta.residual_low,
+        high=theta.residual_high,
     )
+
+
+def _line(sizes: Sequence[int], us: Sequence[float]) -> Line:
+    """Draw a line through two points before the bend and one behind it."""
+    slope = (us[1] - us[0]) / (sizes[1] - sizes[0])
+    straight = Line(fixed_us=max(us[0] - sizes[0] * slope, 0.0), us_per_byte=slope)
+    bend = max(us[2] - float(straight.us(sizes[2])), 0.0)
+    return replace(straight, uncached_us_per_byte=bend / (sizes[2] - CACHED_BYTES))
 
 
 def check(
@@ -132,3 +178,20 @@ def _priced(program: Program, theta: Theta) -> tuple[float, float]:
         )
     launch = priced.terms.get(Term.LAUNCH, 0.0)
     return priced.us - launch, launch
+
+
+def _parts_us(program: Program, theta: Theta) -> dict[str, float]:
+    """Return the price by part of the bucket, without the launch."""
+    us, launch = _priced(program, theta)
+    found = dict.fromkeys(("before", "call", "after"), 0.0)
+    part = "before"
+    for step, counted in step_features(program):
+        if step.action is Action.START:
+            part = "call"
+        elif part == "call":
+            part = "after"
+        found[part] += price_features(counted, theta).us or 0.0
+    found["before"] -= launch  # it counts with the first step
+    if abs(sum(found.values()) - us) > EQUAL * max(us, 1.0):
+        raise ValueError("the prices of a bucket's steps are not that of its Program")
+    return found

@@ -1,12 +1,15 @@
-"""Plans of gradient buckets: exact dynamic programming over buckets in the order of readiness.
+"""Plans of gradient buckets, in the order of readiness, and when each is over by the price in the step.
 
-One link: a bucket starts when its last gradient is ready and the bucket before it is through,
-`end(b) = max(ready(b), end(b - 1)) + cost(b)`. `end` never falls when an earlier end rises, so the best end of
-every prefix is enough to know: O(T^2) for T tensors. Beside the best plan: the common rules.
+A plan's end (`planned`) is walked as a step is: the backward pass computes on the rank's core, calls queue on the
+link and take their part of the core. No exact search knows that, so the best plan is the best of some: those of the
+common rules, and those that dynamic programming finds where calls take nothing of the core,
+`end(b) = max(ready(b), end(b - 1)) + cost(b)`, at the real costs and at dearer ones, which give fewer buckets.
+There `end` never falls when an earlier end rises, so the best end of every prefix is enough to know: O(T^2) for T
+tensors.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,10 +20,13 @@ from overlayccl_core.measuring.figures import figures
 from overlayccl_core.rewrites import joining
 from overlayccl_core.search.buckets.costs import BucketCosts, Floats
 from overlayccl_core.search.buckets.gradients import Gradient
+from overlayccl_core.step.price import Rank, StepCost
 
 # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES and DistributedDataParallel's bucket_cap_mb (torch 2.13).
 DDP_FIRST_BYTES, DDP_CAP_BYTES = MIB, 25 * MIB
 CAPS = 60  # equal caps to try, log-spaced between the smallest tensor and all of them
+DEARER = (1.0, 1.5, 2.5, 4.0, 8.0)  # the more of the core calls take, the fewer buckets are best
+LINK = "link"
 SAME = 1e-9  # relative: ends closer than this are equal
 SHOWN = 1e-3  # relative: a smaller difference shows in no figure
 Bounds = tuple[int, ...]
@@ -29,7 +35,7 @@ Bounds = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """Gradients reduced in one buffer; times since the backward pass began."""
+    """Gradients reduced in one buffer; ready, issued and over: times since the backward pass began."""
 
     tensors: tuple[str, ...]
     bytes: int
@@ -44,17 +50,20 @@ class Plan:
 
     name: str
     buckets: tuple[Bucket, ...]
+    end_us: float
     low_us: float
     high_us: float
 
-    @property
-    def end_us(self) -> float:
-        """The time at which all gradients are reduced."""
-        return self.buckets[-1].end_us
 
+def uncontended(gradients: Sequence[Gradient], costs: BucketCosts, dearer: float = 1.0) -> Bounds:
+    """Return the buckets with the earliest end if calls take nothing of the core, the fewest of equals.
 
-def best(gradients: Sequence[Gradient], costs: BucketCosts) -> Bounds:
-    """Return the buckets with the earliest end, the fewest of equals. ValueError: no gradients, or not in order."""
+    Args:
+        dearer: By what factor each bucket costs more than it does.
+
+    Raises:
+        ValueError: No gradients, or not in order.
+    """
     if not gradients:
         raise ValueError("buckets need at least one gradient (got none)")
     ready = np.array([g.ready_us for g in gradients])
@@ -62,32 +71,33 @@ def best(gradients: Sequence[Gradient], costs: BucketCosts) -> Bounds:
         raise ValueError("gradients must be in the order of readiness: sort them by ready_us")
     before = np.concatenate([[0.0], np.cumsum([float(g.bytes) for g in gradients])])
     T = len(gradients)
-    ends = np.full(T + 1, float(costs.launch_us))
-    of_any_number = _bucket_more(ready, before, costs, ends, ends)
+    bucket_us = [dearer * costs.ending_at(before, j) for j in range(1, T + 1)]
+    for us in bucket_us:
+        us[0] += dearer * costs.launch_us  # with the first bucket
+    ends = np.zeros(T + 1)
+    of_any_number = _bucket_more(ready, bucket_us, ends, ends)
     layer = np.full(T + 1, np.inf)  # ends after exactly so many buckets
-    layer[0] = costs.launch_us
+    layer[0] = 0.0
     previous: list[NDArray[np.int64]] = []
     for _ in _traced([of_any_number], T):
         following = np.full(T + 1, np.inf)
-        previous.append(_bucket_more(ready, before, costs, layer, following))
+        previous.append(_bucket_more(ready, bucket_us, layer, following))
         layer = following
         if layer[T] <= ends[T] * (1 + SAME):
             break
     return _traced(previous[::-1], T)
 
 
-def _bucket_more(
-    ready: Floats, before: Floats, costs: BucketCosts, ends: Floats, into: Floats
-) -> NDArray[np.int64]:
+def _bucket_more(ready: Floats, bucket_us: Sequence[Floats], ends: Floats, into: Floats) -> NDArray[np.int64]:
     """Fill `into` with the best ends of every prefix after one bucket more; return where that bucket begins.
 
     Args:
-        before: Bytes before each tensor: [T + 1].
+        bucket_us: [T]: of each last tensor, costs of the buckets that end with it.
         ends: Of every prefix: [T + 1]. The same array as `into`: after any number of buckets.
     """
     begins = np.zeros(len(ends), np.int64)
     for j in range(1, len(ends)):
-        candidates = np.maximum(ready[j - 1], ends[:j]) + costs.ending_at(before, j)
+        candidates = np.maximum(ready[j - 1], ends[:j]) + bucket_us[j - 1]
         begins[j] = candidates.argmin()
         into[j] = candidates[begins[j]]
     return begins
@@ -105,30 +115,51 @@ def _traced(previous: Sequence[NDArray[np.int64]], tensors: int) -> Bounds:
 
 def planned(name: str, gradients: Sequence[Gradient], bounds: Bounds, costs: BucketCosts) -> Plan:
     """Return the plan of some buckets."""
-    buckets = tuple(_simulated(gradients, bounds, costs, 1.0))
-    low, high = (
-        list(_simulated(gradients, bounds, costs, factor))[-1].end_us for factor in (costs.low, costs.high)
-    )
-    return Plan(name=name, buckets=buckets, low_us=low, high_us=high)
+    buckets, end = _walked(gradients, bounds, costs, 1.0)
+    low, high = (_walked(gradients, bounds, costs, factor)[1] for factor in (costs.low, costs.high))
+    return Plan(name=name, buckets=buckets, end_us=end, low_us=low, high_us=high)
 
 
-def _simulated(
+def best(gradients: Sequence[Gradient], costs: BucketCosts, others: Sequence[Plan] = ()) -> Plan:
+    """Return the plan that ends earliest, the one of fewest buckets among equals, of some and of `others`."""
+    found = {(len(gradients),), *(uncontended(gradients, costs, dearer) for dearer in DEARER)}
+    plans = [*(planned("best", gradients, bounds, costs) for bounds in sorted(found)), *others]
+    first = min(plan.end_us for plan in plans) * (1 + SAME)
+    least = min((plan for plan in plans if plan.end_us <= first), key=lambda plan: len(plan.buckets))
+    return replace(least, name="best")
+
+
+def _walked(
     gradients: Sequence[Gradient], bounds: Bounds, costs: BucketCosts, factor: float
-) -> Iterator[Bucket]:
-    end, first = factor * costs.launch_us, 0
+) -> tuple[tuple[Bucket, ...], float]:
+    """Return the buckets and the end of all, with costs times `factor`: the backward pass, then the rest."""
+    rank, before_us, flights, first = Rank(), 0.0, [], 0
     for last in bounds:
         members = gradients[first:last]
-        size = sum(g.bytes for g in members)
-        start = max(members[-1].ready_us, end)
-        end = start + factor * costs.us(size, len(members))
-        yield Bucket(
-            tensors=tuple(g.name for g in members),
-            bytes=size,
-            ready_us=members[-1].ready_us,
-            start_us=start,
-            end_us=end,
-        )
+        size, parts = sum(g.bytes for g in members), costs.of(len(members))
+        rank.compute(members[-1].ready_us - before_us)
+        before_us = members[-1].ready_us
+        rank.compute(factor * float(parts.before.us(size)))
+        launch_us = 0.0 if first else costs.launch_us
+        us, shares = factor * (float(parts.call.us(size)) + launch_us), costs.shares(size)
+        cost = StepCost(us=us, cpu_us=shares.cpu * us, beside=shares.slower, link=LINK)
+        flights.append((members, size, rank.now_us, rank.issue(cost), factor * float(parts.after.us(size))))
         first = last
+    buckets: list[Bucket] = []
+    for members, size, issued_us, flight, after_us in flights:
+        rank.wait(flight)
+        rank.compute(after_us)
+        start_us = max(issued_us, buckets[-1].end_us) if buckets else issued_us
+        buckets.append(
+            Bucket(
+                tensors=tuple(g.name for g in members),
+                bytes=size,
+                ready_us=members[-1].ready_us,
+                start_us=start_us,
+                end_us=flight.end_us,
+            )
+        )
+    return tuple(buckets), rank.now_us
 
 
 def saved_us(before: Plan, after: Plan) -> tuple[float, float, float]:

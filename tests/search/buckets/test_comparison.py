@@ -31,7 +31,7 @@ print(json.dumps(told))
 
 def plan(name: str, low: float, end: float, high: float) -> Plan:
     bucket = Bucket(tensors=("w",), bytes=4, ready_us=0.0, start_us=0.0, end_us=end)
-    return Plan(name=name, buckets=(bucket,), low_us=low, high_us=high)
+    return Plan(name=name, buckets=(bucket,), end_us=end, low_us=low, high_us=high)
 
 
 def comparison(best: Plan, capped: Plan, ddp: Plan) -> Comparison:

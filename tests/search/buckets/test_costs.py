@@ -1,17 +1,21 @@
 """Costs of buckets are prices of real Programs."""
 
+from dataclasses import replace
+
 import pytest
 
+from overlayccl_core.costmodel.beside import Beside
 from overlayccl_core.costmodel.features import Feature, Term, features
 from overlayccl_core.costmodel.price import price
 from overlayccl_core.costmodel.theta import Coefficient, FitStatus, Theta
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.search.buckets import costs as bucket_costs
 from overlayccl_core.search.buckets import plans as buckets
-from overlayccl_core.search.buckets.costs import Line
 from overlayccl_core.search.buckets.gradients import Gradient
 from tests.fake_timings import true_us
 
+SHARES = {"kind": "all_reduce", "reach": "network4", "payload_bytes": 4096, "cpu_share": 0.4, "slower": 1.5}
+BESIDE = Beside([SHARES])
 PLACE = {"ranks": 4, "ranks_per_node": 2, "dtype": DType.FLOAT32}
 
 
@@ -37,7 +41,7 @@ def theta_of(without: str = "") -> Theta:
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.BFLOAT16])
 def test_the_cost_of_any_bucket_is_the_price_of_its_program(dtype: DType) -> None:
     theta, place = theta_of(), {**PLACE, "dtype": dtype}
-    costs = bucket_costs.bucket_costs(theta, **place)
+    costs = bucket_costs.bucket_costs(theta, BESIDE, **place)
     groups = [[4], [4096 * 4], [2**22], [2**26], [2**23, 2**23], [4, 8], [2**20, 12, 400], [64] * 30]
     bucket_costs.check(costs, groups, theta, **place)
     assert (costs.low, costs.high) == (0.8, 1.3)
@@ -45,18 +49,17 @@ def test_the_cost_of_any_bucket_is_the_price_of_its_program(dtype: DType) -> Non
 
 def test_a_cost_that_is_not_the_price_is_found() -> None:
     theta = theta_of()
-    costs = bucket_costs.bucket_costs(theta, **PLACE)
-    wrong = Line(fixed_us=costs.packed.fixed_us, us_per_byte=1.001 * costs.packed.us_per_byte)
-    other = bucket_costs.BucketCosts(
-        alone=costs.alone, packed=wrong, launch_us=costs.launch_us, low=1.0, high=1.0
-    )
+    costs = bucket_costs.bucket_costs(theta, BESIDE, **PLACE)
+    call = costs.packed.call
+    wrong = replace(call, us_per_byte=1.001 * call.us_per_byte)
+    other = replace(costs, packed=replace(costs.packed, call=wrong))
     with pytest.raises(ValueError, match="no longer a line"):
         bucket_costs.check(other, [[2**20, 2**20]], theta, **PLACE)
 
 
 def test_one_buffer_without_ready_times_is_predicted_as_the_price_of_the_one_buffer_program() -> None:
     theta = theta_of()
-    costs = bucket_costs.bucket_costs(theta, **PLACE)
+    costs = bucket_costs.bucket_costs(theta, BESIDE, **PLACE)
     gradients = [Gradient(name=f"t{n}", bytes=4 * n, ready_us=0.0) for n in (7, 2000, 65536)]
     plan = buckets.planned("", gradients, (3,), costs)
     program = bucket_costs._program([7, 2000, 65536], 4, 2, DType.FLOAT32)
@@ -65,8 +68,8 @@ def test_one_buffer_without_ready_times_is_predicted_as_the_price_of_the_one_buf
 
 
 def test_packing_costs_and_launching_is_paid_once() -> None:
-    costs = bucket_costs.bucket_costs(theta_of(), **PLACE)
-    assert costs.packed.us_per_byte > costs.alone.us_per_byte
+    costs = bucket_costs.bucket_costs(theta_of(), BESIDE, **PLACE)
+    assert costs.packed.before.us_per_byte > costs.alone.before.us_per_byte
     assert costs.launch_us == pytest.approx(sum(true_us({c: 1.0}) for c in _launch_columns()))
 
 
@@ -74,9 +77,14 @@ def _launch_columns() -> list[Feature]:
     return [c for c in features(bucket_costs._program([4], 4, 2, DType.FLOAT32)) if c.term is Term.LAUNCH]
 
 
+def test_without_a_probe_beside_computing_the_message_says_so() -> None:
+    with pytest.raises(ValueError, match="beside computing"):
+        bucket_costs.bucket_costs(theta_of(), Beside([]), **PLACE)
+
+
 def test_without_a_coefficient_there_is_no_cost_and_the_message_names_it() -> None:
     name = next(
         c.name for c in features(bucket_costs._program([4, 4], 4, 2, DType.FLOAT32)) if "copy" in c.name
     )
     with pytest.raises(ValueError, match=name):
-        bucket_costs.bucket_costs(theta_of(without=name), **PLACE)
+        bucket_costs.bucket_costs(theta_of(without=name), BESIDE, **PLACE)

@@ -1,6 +1,7 @@
 """Buckets: the dynamic program against all partitions, against the rules that people use, against torch."""
 
 import time
+from dataclasses import replace
 from itertools import combinations
 from math import inf
 
@@ -13,13 +14,14 @@ from torch import empty
 
 from overlayccl_core import catalog
 from overlayccl_core.configuration.sizes import MIB
+from overlayccl_core.costmodel.beside import Shares
 from overlayccl_core.rewrites import joining
 from overlayccl_core.rewrites.apply import apply
 from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import merge
 from overlayccl_core.search.buckets import plans as buckets
-from overlayccl_core.search.buckets.costs import BucketCosts, Line
+from overlayccl_core.search.buckets.costs import BucketCosts, Line, Parts
 from overlayccl_core.search.buckets.gradients import Gradient
 from overlayccl_core.search.buckets.plans import Bounds, planned
 
@@ -32,12 +34,21 @@ def gradients_of(pairs: list[tuple[int, float]]) -> list[Gradient]:
     ]
 
 
-def costs_of(fixed: float, packing: float, ms_per_mib: float, launch: float = 0.0) -> BucketCosts:
+NOTHING = Line(fixed_us=0.0, us_per_byte=0.0)
+FREE = Shares(cpu=0.0, slower=1.0)  # nothing of the core
+
+
+def costs_of(
+    fixed: float, packing: float, ms_per_mib: float, launch: float = 0.0, shares: Shares = FREE
+) -> BucketCosts:
     slope = 1e3 * ms_per_mib / MIB
+    alone = Line(fixed_us=fixed, us_per_byte=slope)
+    packed = Line(fixed_us=fixed + packing, us_per_byte=1.25 * slope)
     return BucketCosts(
-        alone=Line(fixed_us=fixed, us_per_byte=slope),
-        packed=Line(fixed_us=fixed + packing, us_per_byte=1.25 * slope),
+        alone=Parts(before=NOTHING, call=alone, after=NOTHING),
+        packed=Parts(before=NOTHING, call=packed, after=NOTHING),
         launch_us=launch,
+        shares=lambda _size: shares,
         low=0.9,
         high=1.2,
     )
@@ -63,10 +74,10 @@ some_costs = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(some_gradients, some_costs)
-def test_no_partition_ends_earlier_and_none_as_early_has_fewer_buckets(
+def test_no_partition_ends_earlier_where_calls_take_nothing_of_the_core(
     gradients: list[Gradient], costs: BucketCosts
 ) -> None:
-    best = buckets.best(gradients, costs)
+    best = buckets.uncontended(gradients, costs)
     end = planned("", gradients, best, costs).end_us
     ends = {b: planned("", gradients, b, costs).end_us for b in every_partition(len(gradients))}
     assert end == pytest.approx(min(ends.values()), rel=1e-8)
@@ -83,7 +94,7 @@ def test_no_rule_that_people_use_ends_earlier(seed: int) -> None:
     ready = random.uniform(0, random.choice([1.0, 30.0, 500.0]), count)
     gradients = gradients_of([(int(s), float(t)) for s, t in zip(sizes, ready, strict=True)])
     costs = costs_of(float(random.choice([30, 900])), 20.0, float(random.choice([0.05, 1.0])))
-    best = planned("", gradients, buckets.best(gradients, costs), costs).end_us * (1 - 1e-8)
+    best = buckets.best(gradients, costs).end_us * (1 - 1e-8)
     assert best <= buckets.best_cap(gradients, costs)[1].end_us
     assert best <= buckets.best_knob(gradients, costs)[1].end_us
     for bounds in ((count,), tuple(range(1, count + 1))):
@@ -121,7 +132,7 @@ def test_the_defaults_of_ddp_are_torchs_own() -> None:
 def test_the_list_of_caps_makes_torch_fill_these_very_buckets(
     gradients: list[Gradient], costs: BucketCosts
 ) -> None:
-    bounds = buckets.best(gradients, costs)
+    bounds = buckets.uncontended(gradients, costs)
     caps = buckets.cap_list(gradients, planned("", gradients, bounds, costs))
     assert buckets.ddp(gradients, [int(float(cap) * MIB) for cap in caps]) == bounds
 
@@ -141,15 +152,37 @@ def test_a_knob_gives_the_buckets_that_the_rule_makes(knob: str) -> None:
 
 def test_without_ready_times_one_buffer_is_the_answer() -> None:
     gradients = gradients_of([(k, 0.0) for k in (1, 4, 512, 2048, 9, 9)])
-    assert buckets.best(gradients, costs_of(700.0, 30.0, 1.0)) == (6,)
+    assert len(buckets.best(gradients, costs_of(700.0, 30.0, 1.0)).buckets) == 1
 
 
 def test_large_gradients_far_apart_go_one_by_one_and_small_ones_together() -> None:
     costs = costs_of(1000.0, 20.0, 1.0)
     apart = gradients_of([(1024, 100.0 * i) for i in range(4)])
-    assert buckets.best(apart, costs)[-1] == 4 and buckets.best(apart, costs)[-2] == 3
+    assert buckets.uncontended(apart, costs)[-2:] == (3, 4)
     close = gradients_of([(4, 0.01 * i) for i in range(4)])
-    assert buckets.best(close, costs) == (4,)
+    assert buckets.uncontended(close, costs) == (4,)
+
+
+def test_the_more_of_the_core_a_call_takes_the_fewer_buckets_are_best() -> None:
+    """Eight tensors become ready in 80 ms; a call of 5 ms and 1 ms a MiB hides behind the rest, or stops it."""
+    gradients = gradients_of([(1024, 10.0 * i) for i in range(1, 9)])
+    free, dear = (costs_of(5e3, 0.0, 1.0, shares=Shares(cpu=cpu, slower=1.0)) for cpu in (0.0, 1.0))
+    ends = {name: buckets.best(gradients, costs) for name, costs in (("free", free), ("dear", dear))}
+    assert ends["free"].end_us == pytest.approx(80e3 + 6e3) and len(ends["free"].buckets) == 3
+    assert ends["dear"].end_us == pytest.approx(80e3 + 5e3 + 10e3) and len(ends["dear"].buckets) == 1
+
+
+def test_packing_stops_the_backward_pass_and_what_follows_a_call_waits_for_its_end() -> None:
+    gradients, line = gradients_of([(1024, 10.0), (1024, 20.0)]), costs_of(5e3, 0.0, 0.0).alone.call
+    parts = Parts(
+        before=Line(fixed_us=2e3, us_per_byte=0.0), call=line, after=Line(fixed_us=1e3, us_per_byte=0.0)
+    )
+    costs = replace(costs_of(0.0, 0.0, 0.0), alone=parts, packed=parts)
+    plan = planned("", gradients, (1, 2), costs)
+    assert [b.start_us for b in plan.buckets] == pytest.approx([12e3, 24e3])
+    assert [b.end_us for b in plan.buckets] == pytest.approx([17e3, 29e3]) and plan.end_us == pytest.approx(
+        30e3
+    )
 
 
 def test_a_plan_follows_the_recurrence_and_its_range_scales_costs_not_ready_times() -> None:
@@ -185,7 +218,7 @@ def test_three_hundred_gradients_take_well_under_a_second() -> None:
     started, shortest = 0.0, inf
     for _ in range(3):
         started = time.perf_counter()
-        buckets.best(gradients, costs_of(400.0, 20.0, 0.3))
+        buckets.uncontended(gradients, costs_of(400.0, 20.0, 0.3))
         shortest = min(shortest, time.perf_counter() - started)
     assert shortest < 0.5
 
@@ -193,6 +226,6 @@ def test_three_hundred_gradients_take_well_under_a_second() -> None:
 def test_gradients_out_of_order_are_refused() -> None:
     gradients = gradients_of([(1, 1.0), (1, 2.0)])[::-1]
     with pytest.raises(ValueError, match="order of readiness"):
-        buckets.best(gradients, costs_of(1.0, 1.0, 1.0))
+        buckets.uncontended(gradients, costs_of(1.0, 1.0, 1.0))
     with pytest.raises(ValueError, match="at least one gradient"):
-        buckets.best([], costs_of(1.0, 1.0, 1.0))
+        buckets.uncontended([], costs_of(1.0, 1.0, 1.0))

@@ -1,4 +1,4 @@
-"""Random mixed Programs: collectives of any kind and size, several in flight, with local work between them.
+"""Random mixed Programs: collectives of any kind, size and groups, several in flight, local work between them.
 
 They judge a fitted model: Programs of one seed are fitted, those of another are held out.
 """
@@ -7,7 +7,9 @@ import numpy as np
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, ProbeRole, operand_size, resized
+from overlayccl_core.probes.structured import subgroups
 from overlayccl_core.program import maps, nodes
+from overlayccl_core.program.groups import Groups, world
 from overlayccl_core.program.kinds import COLLECTIVES, DType
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
@@ -15,6 +17,7 @@ from overlayccl_core.program.nodes import Node
 MOST_OPERATIONS = 8
 SMALLEST_LOG2, LARGEST_LOG2 = 8.0, 19.0  # elements of a collective's larger side
 REUSE_CHANCE, LOCAL_CHANCE, WAIT_CHANCE, BOUNDARY_CHANCE = 0.4, 0.4, 0.4, 0.1
+SUBGROUP_CHANCE = 0.4
 LARGEST_GROWTH = 8  # most repeats of a value to reach the size of the next collective
 
 
@@ -33,10 +36,11 @@ def _mixed(deployment: Deployment, seed: int, number: int, role: ProbeRole) -> P
     ]
     unwritten: list[Node] = []
     for kind in kinds:
-        size = operand_size(kind, _payload(rng, deployment.ranks), deployment.ranks)
+        groups = _groups(deployment, rng)
+        size = operand_size(kind, _payload(rng, deployment.ranks), groups.size)
         operand = _operand(probe, rng, size, unwritten)
-        shift = int(rng.integers(1, deployment.ranks))
-        unwritten.append(probe.issue(kind, operand, shift=shift))
+        shift = int(rng.integers(1, groups.size))
+        unwritten.append(probe.issue(kind, operand, groups, shift=shift))
         if rng.random() < WAIT_CHANCE:
             probe.write(unwritten.pop(rng.integers(len(unwritten))))
         if rng.random() < BOUNDARY_CHANCE:
@@ -44,6 +48,14 @@ def _mixed(deployment: Deployment, seed: int, number: int, role: ProbeRole) -> P
     for node in unwritten:
         probe.write(_local_work(rng, node) if rng.random() < LOCAL_CHANCE else node)
     return probe.finish(f"mixed-{seed}-{number}", role, seed=seed, number=number)
+
+
+def _groups(deployment: Deployment, rng: np.random.Generator) -> Groups:
+    """All ranks, or groups that structured probes have, where there are any."""
+    smaller = list(subgroups(deployment).values())
+    if not smaller or rng.random() >= SUBGROUP_CHANCE:
+        return world(deployment.ranks)
+    return smaller[rng.integers(len(smaller))]
 
 
 def _payload(rng: np.random.Generator, ranks: int) -> int:

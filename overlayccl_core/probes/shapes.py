@@ -1,7 +1,7 @@
 """Shape probes: calls as candidates make them, which collectives alone or all in flight do not show.
 
 Permutes of all shifts together; chains of permutes, each of the result of the one before; a permute, then another
-collective; pairs of ranks side by side; many small gathers together, and their transposes; one call between two
+collective; sums and gathers in two steps, within nodes and across them; pairs of ranks side by side; many small gathers together, and their transposes; one call between two
 computations; one call alone; calls of many bytes. The list depends on the ranks alone, not on the Problems
 configured, so the cost model knows the shapes of Problems that nobody has written yet.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.probes.probe import Probe, ProbeBuilder, ProbeRole, operand_size
-from overlayccl_core.probes.structured import in_flight, named
+from overlayccl_core.probes.structured import in_flight, named, subgroups
 from overlayccl_core.program import nodes
 from overlayccl_core.program.groups import Groups, contiguous, strided, world
 from overlayccl_core.program.kinds import COLLECTIVES, Kind
@@ -26,6 +26,7 @@ AFTER_A_PERMUTE = 2**14
 PAIRS = ((2**13, 4), (2**15, 1))
 SMALL = ((2**12, 8), (2**14, 8))
 ALONE = 2**14
+TWO_STEPS = (2**13, 2**16)
 LARGE = {2**20: COLLECTIVES, 2**22: (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER)}
 COMPUTED = (2**8, 2**10)  # rows and their width: a few KiB of sums, of a MiB of work
 
@@ -45,6 +46,7 @@ def shape_probes(deployment: Deployment) -> list[Probe]:
         made += [_alike(new, "many-small", kind, size, n, everybody, n) for size, n in SMALL]
     made += [_alike(new, "one", kind, ALONE, 1, everybody, 1) for kind in COLLECTIVES]
     made += [_alike(new, "large", kind, n, 1, everybody, 1) for n, kinds in LARGE.items() for kind in kinds]
+    made += _in_two_steps(new, deployment)
     made += [_between_computations(new, kind) for kind in (Kind.ALL_REDUCE, Kind.ALL_GATHER)]
     return made
 
@@ -70,6 +72,26 @@ def _permutes(new: New, ranks: int) -> Iterator[Probe]:
         yield _chain(new, "chain", [Kind.COLLECTIVE_PERMUTE] * times, size)
     for kind in COLLECTIVES[:-1]:
         yield _chain(new, "permute-then", [Kind.COLLECTIVE_PERMUTE, kind], AFTER_A_PERMUTE)
+
+
+def _in_two_steps(new: New, deployment: Deployment) -> Iterator[Probe]:
+    """Sums and gathers within nodes and across them; in halves of a node and across these."""
+    if len(tiers := list(subgroups(deployment).values())) == 1:
+        tiers.append(strided(deployment.ranks, deployment.ranks // 2))
+    if not tiers:
+        return
+    near, far = tiers
+    scattered = (Kind.REDUCE_SCATTER, near), (Kind.ALL_REDUCE, far), (Kind.ALL_GATHER, near)
+    added = (Kind.ALL_REDUCE, near), (Kind.ALL_REDUCE, far)
+    gathered = (Kind.ALL_GATHER, far), (Kind.ALL_GATHER, near)
+    for size in TWO_STEPS:
+        for way, calls in (("scattered", scattered), ("added", added), ("gathered", gathered)):
+            probe = new()
+            value = probe.read(size)
+            for kind, groups in calls:
+                value = probe.issue(kind, value, groups)
+            probe.write(value)
+            yield named(probe, f"two-steps-{way}", len(calls), size, ProbeRole.SHAPE)
 
 
 def _alike(new: New, way: str, kind: Kind, payload: int, times: int, groups: Groups, most: int) -> Probe:

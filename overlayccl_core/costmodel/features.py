@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from overlayccl_core.configuration.sizes import KIB, MIB
+from overlayccl_core.configuration.sizes import KIB, MIB, bytes_text
 from overlayccl_core.program.calls import Call, call_name
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import REDUCING, Kind
@@ -44,8 +44,8 @@ class Increment(StrEnum):
 
     LARGE: bytes of a call beyond LARGE_BYTES, by kind and reach. FURTHER: permutes started while another is in
     flight; beside other kinds they cost less. NETWORK_CARD: bytes through the card that the ranks of a node share.
-    BEYOND_*: those of a call beyond so many: buffers, a token bucket and the time of the call's own work hide the
-    first ones. REGROUPED: calls of other groups than the call before: ranks come to it from several groups.
+    BEYOND: those of a call beyond each size of BEYOND_BYTES: buffers, a token bucket and the call's own work hide
+    the first ones.
     HALF_DUPLEX: those of an all_to_all across nodes after local work: ranks enter one after another, and the word
     that one is ready to receive waits behind its own payload. SECOND, TO_EIGHTH: an extra for the earlier ones of
     collectives in flight.
@@ -55,10 +55,7 @@ class Increment(StrEnum):
     LARGE = "large"
     FURTHER = "further"
     NETWORK_CARD = "network_card"
-    BEYOND_256_KIB = "beyond_256KiB"
-    BEYOND_64_KIB = "beyond_64KiB"
-    BEYOND_16_KIB = "beyond_16KiB"
-    REGROUPED = "regrouped"
+    BEYOND = "network_card_beyond"
     HALF_DUPLEX = "half_duplex"
     SECOND = "second"
     TO_EIGHTH = "second_to_eighth"
@@ -70,11 +67,7 @@ EIGHTH = 7  # outstanding when the eighth of a run starts
 # without a bend (an accelerator's memory) the fit gives the column nothing.
 CACHED_BYTES = 2 * MIB
 LARGE_BYTES = MIB  # of one call; the same, of probes of CPU ranks
-BEYOND = {
-    Increment.BEYOND_256_KIB: 256 * KIB,
-    Increment.BEYOND_64_KIB: 64 * KIB,
-    Increment.BEYOND_16_KIB: 16 * KIB,
-}  # bytes of a call through a network card
+BEYOND_BYTES = (16 * KIB, 64 * KIB, 256 * KIB)  # of a call, through a card; a fit joins them to one curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -137,17 +130,6 @@ def _counted(program: Program, new: Callable[[], "_Counts"]) -> Iterator[tuple[S
         elif step.node is not None:
             work_before[-1] += _local(counts, step, step.node)
     _after_work(calls, work_before, per_node)
-    _regrouped(calls)
-
-
-def _regrouped(calls: Sequence[tuple[Call, "_Counts"]]) -> None:
-    """Count the calls of other groups than the one before; the last comes before the first."""
-    grouped = [
-        (call[0].groups, counts) for call, counts in calls if call[0].kind is not Kind.COLLECTIVE_PERMUTE
-    ]
-    for (before, _), (groups, counts) in zip([*grouped[-1:], *grouped], grouped, strict=False):
-        if groups != before:
-            counts.add(Increment.REGROUPED.value, Term.COLLECTIVES, Increment.REGROUPED)
 
 
 def _after_work(calls: Sequence[tuple[Call, "_Counts"]], work_before: Sequence[int], per_node: int) -> None:
@@ -223,11 +205,11 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
         counts.add_bytes("narrow_reduction", Term.COLLECTIVES, size)
     if crosses_nodes(node, ranks_per_node):
         through = sum(node_bytes(x, ranks_per_node) for x in step.nodes)
-        card = Increment.NETWORK_CARD.value
-        counts.add_bytes(card, Term.NETWORK, through, Increment.NETWORK_CARD)
-        for increment, size in BEYOND.items():
+        counts.add_bytes(Increment.NETWORK_CARD.value, Term.NETWORK, through, Increment.NETWORK_CARD)
+        for size in BEYOND_BYTES:
             if through > size:
-                counts.add_bytes(f"{card}.{increment.value}", Term.NETWORK, through - size, increment)
+                name = f"{Increment.BEYOND.value}.{bytes_text(size)}"
+                counts.add_bytes(name, Term.NETWORK, through - size, Increment.BEYOND)
 
 
 def reach_of(node: Node, ranks_per_node: int) -> str:

@@ -1,9 +1,10 @@
 """Shape probes: calls as candidates make them, which collectives alone or all in flight do not show.
 
 Permutes of all shifts together; chains of permutes, each of the result of the one before; a permute, then another
-collective; sums and gathers in two steps, within nodes and across them; pairs of ranks side by side; many small gathers together, and their transposes; one call between two
-computations; one call alone; calls of many bytes. The list depends on the ranks alone, not on the Problems
-configured, so the cost model knows the shapes of Problems that nobody has written yet.
+collective; sums and gathers in two steps, within nodes and across them; pairs of ranks side by side; many small
+gathers together, and their transposes; one call between two computations; one call alone; calls of many bytes. The
+list depends on the ranks alone, not on the Problems configured, so the cost model knows the shapes of Problems that
+nobody has written yet.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -144,6 +144,12 @@ class Depths:
 
     def segment(self, name: Port) -> int:
         """Depth of a segment: collectives that must be over before it; IllegalOrder if it waits for itself."""
+        if not self._segment:  # in their order, so that a long chain of them is no deep recursion
+            for s in self._problem.segments:
+                self._depth_of(s.name)
+        return self._depth_of(name)
+
+    def _depth_of(self, name: Port) -> int:
         if name in self._segment:
             known = self._segment[name]
             if known is None:

@@ -20,11 +20,12 @@ minutes:
 	@test -e $(VENV)/.ready-local || echo "Set-up comes first: 1 to 5 minutes, once."
 	@echo "The run: 19 to 34 minutes on two idle cores, more on busy ones; it shows the minutes left."
 
-evidence: env ## what else is claimed: 2 and 8 microbatches, a wider model, 2 ranks; one page with the default run
+evidence: env ## what else is claimed: a wire (two-tier), 2 and 8 microbatches, a wider model, 2 ranks; one page with the default run
 	@start=$$(date +%s); \
+	$(BIN)/snakemake --profile local all --config deployment=two-tier && \
 	$(BIN)/snakemake --profile local all --config preset=evidence && \
 	$(BIN)/snakemake --profile local all --config deployment=local-2 problems=tp_mlp models=nano && \
-	$(BIN)/overlayccl report results/local results/local-evidence results/local-2 --output results/report.html && \
+	$(BIN)/overlayccl report results/local results/two-tier results/local-evidence results/local-2 --output results/report.html && \
 	$(BIN)/python -m benchmarks from_developer; code=$$?; \
 	echo "make evidence: $$(( $$(date +%s) - start )) s"; exit $$code
 
@@ -109,8 +110,8 @@ report: env ## one page of figures of the last run; TREES="results/a results/b":
 	$(BIN)/overlayccl report $(TREES)
 
 ARCHIVE := results/local.tar.zst
-paper: dev browser ## the figures of README.md and docs/figures.md, of one archive, which is verified first: ARCHIVE=... RUNS="results/..." (for ranges)
-	$(BIN)/python -m docs.paper $(ARCHIVE) --runs $(RUNS)
+paper: dev browser ## the figures of README.md and docs/figures.md, of archives, which are verified first: ARCHIVES="local.tar.zst two-tier.tar.zst" RUNS="results/..." (for ranges)
+	$(BIN)/python -m docs.paper $(ARCHIVES) --runs $(RUNS)
 
 clean: ## results and caches; the environment stays
 	rm -rf results .snakemake .mypy_cache .ruff_cache .pytest_cache .hypothesis

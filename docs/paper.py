@@ -1,10 +1,11 @@
-"""The figures of README.md and docs/figures.md, of one archive: `make paper ARCHIVE=local.tar.zst RUNS="TREE ..."`.
+"""The figures of README.md and docs/figures.md: `make paper ARCHIVES="local.tar.zst two-tier.tar.zst" RUNS="TREE ..."`.
 
-The archive is verified first; a wrong one writes nothing. The cost model's errors are ranges over the archive and
-the folders of other finished runs (RUNS): one run says little of the next.
+All archives are verified first; a wrong one writes nothing. The cost model's errors are ranges over the first
+archive and the folders of other finished runs (RUNS): one run says little of the next.
 
-BLOCKS fills the text between `<!-- paper: NAME ... -->` and `<!-- end -->`. docs/report.png is the top of the
-archive's report in Chromium. Nothing is measured.
+BLOCKS fills the text between `<!-- paper: NAME ... -->` and `<!-- end -->`, of the first archive, and between
+`<!-- paper@TREE: NAME ... -->` and `<!-- end -->`, of the archive of that tree. docs/report.png is the top of the
+first one's report in Chromium. Nothing is measured.
 """
 
 import argparse
@@ -41,7 +42,7 @@ from overlayccl_core.tables.fidelity import FIDELITY
 
 PAGES = Path("README.md"), Path("docs/figures.md")
 PICTURE = Path("docs/report.png")
-BLOCK = re.compile(r"(<!-- paper: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- paper(?:@([\w-]+))?: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
 
 
@@ -280,13 +281,17 @@ BLOCKS: Mapping[str, Callable[[Archive, str], Iterator[str]]] = {
 }
 
 
-def filled(text: str, archive: Archive) -> str:
-    """Return a page with the figures of an archive. ValueError for an unknown block."""
+def filled(text: str, archives: Sequence[Archive]) -> str:
+    """Return a page with the figures of archives. ValueError for an unknown block, or a tree without an archive."""
+    by_tree = {archive.tree.path.name: archive for archive in archives}
 
     def block(found: re.Match[str]) -> str:
-        begin, name, word, end = found.groups()
+        begin, tree, name, word, end = found.groups()
         if name not in BLOCKS:
             raise ValueError(f"there is no block {name!r}: choose among {', '.join(BLOCKS)}")
+        if tree and tree not in by_tree:
+            raise ValueError(f"a page has figures of the tree {tree}: name its archive, too")
+        archive = by_tree[tree] if tree else archives[0]
         return begin + "\n".join(BLOCKS[name](archive, word or "")) + "\n" + end
 
     return BLOCK.sub(block, text)
@@ -306,22 +311,28 @@ def photograph(page: Path, picture: Path) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Write the blocks and the picture. ValueError for a wrong archive."""
     parser = argparse.ArgumentParser(prog="python -m docs.paper", description=__doc__)
-    parser.add_argument("archive", type=Path)
+    parser.add_argument("archives", nargs="+", type=Path)
     parser.add_argument(
         "--runs", nargs="*", type=Path, default=[], metavar="TREE", help="folders, for ranges"
     )
     told = parser.parse_args(arguments)
-    file: Path = told.archive
-    wrong, verified = verify.told(file, os.cpu_count() or 1)
-    if wrong:
-        raise ValueError(f"{verified}: figures are of an archive in which nothing is")
+    files: Sequence[Path] = told.archives
+    verified = []
+    for file in files:
+        wrong, last = verify.told(file, os.cpu_count() or 1)
+        if wrong:
+            raise ValueError(f"{last}: figures are of an archive in which nothing is")
+        verified.append(last)
     with tempfile.TemporaryDirectory() as place:
-        archive = opened(file, Path(place), verified, told.runs)
-        texts = {page: filled(page.read_text(), archive) for page in PAGES}
-        photograph(archive.tree.path / "report.html", PICTURE)
+        archives = [
+            opened(file, Path(place, str(number)), last, told.runs)
+            for number, (file, last) in enumerate(zip(files, verified, strict=True))
+        ]
+        texts = {page: filled(page.read_text(), archives) for page in PAGES}
+        photograph(archives[0].tree.path / "report.html", PICTURE)
         for page, text in texts.items():
             write_text(page, text)
-    print(f"{', '.join(map(str, PAGES))}, {PICTURE}: of {file}")
+    print(f"{', '.join(map(str, PAGES))}, {PICTURE}: of {', '.join(map(str, files))}")
 
 
 if __name__ == "__main__":

@@ -178,6 +178,18 @@ def test_theta_survives_its_table(noisy: Fit) -> None:
     assert again == kept
 
 
+def test_every_optional_column_of_several_nodes_keeps_its_set_in_a_table() -> None:
+    two = replace(
+        FOUR, ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
+    )
+    probes = shape_probes(two) + mixed_probes(two, seed=1, count=30, role=ProbeRole.MIXED)
+    columns = {c for p in probes for c in features(p.program)}
+    assert {c.increment for c in columns} == set(Increment)
+    known = {"value": 1.0, "low": 1.0, "high": 1.0, "status": FitStatus.FITTED, "programs": 1}
+    theta = Theta(tuple(Coefficient(column=c, **known) for c in sorted(columns)), 1.0, 1.0)
+    assert Theta.from_rows(theta.to_rows(), residual_low=1.0, residual_high=1.0) == theta
+
+
 def test_bad_observations_are_refused() -> None:
     with pytest.raises(ValueError, match=r"6 mixed .*got 0"):
         fit(observations(TRUE, probes=structured_probes(FOUR)), SETTINGS)

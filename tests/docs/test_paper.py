@@ -128,7 +128,7 @@ def test_an_archive_that_is_none_is_one_message(tmp_path: Path) -> None:
 def test_an_archive_without_the_models_of_a_page_names_those_that_it_has(tmp_path: Path) -> None:
     page = "<!-- paper: worth nano-pp -->\n<!-- end -->\n"
     with pytest.raises(ValueError, match="no model nano-pp: nano"):
-        paper.filled(page, archive(tmp_path, found(1.3, 1.2, 1.4)))
+        paper.filled(page, [archive(tmp_path, found(1.3, 1.2, 1.4))])
 
 
 def test_how_right_the_model_was_is_a_range_over_several_runs(tmp_path: Path) -> None:
@@ -161,3 +161,16 @@ def test_a_known_way_has_no_number_and_what_takes_a_place_is_named(tmp_path: Pat
     ):
         _, _, row, _, said = paper.outcomes(archive(tmp_path, one), "")
         assert row.endswith(told) and said.startswith("In 0 of 1 model")
+
+
+def test_a_page_may_have_figures_of_several_archives(tmp_path: Path) -> None:
+    """Of a tree without an archive there are none."""
+    archives = []
+    for tree, gain in (("local", 1.3), ("two-tier", 1.7)):
+        (tmp_path / tree).mkdir()
+        archives.append(archive(tmp_path / tree, found(gain, gain - 0.1, gain + 0.1)))
+    blocks = "<!-- paper: verdict -->\n<!-- end -->\n<!-- paper@two-tier: verdict -->\n<!-- end -->\n"
+    first, second, _ = paper.filled(blocks, archives).split("<!-- end -->\n")
+    assert "1.30" in first and "1.70" not in first and "1.70" in second
+    with pytest.raises(ValueError, match="figures of the tree nowhere: name its archive"):
+        paper.filled("<!-- paper@nowhere: verdict -->\n<!-- end -->", archives)

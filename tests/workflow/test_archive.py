@@ -62,9 +62,9 @@ after
 
 def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path, tmp_path: Path) -> None:
     opened = paper.opened(archive, tmp_path, "local.tar.zst: nothing is wrong (7 s)")
-    page = paper.filled(PAGE, opened)
+    page = paper.filled(PAGE, [opened])
     assert page.startswith("before\n") and page.endswith("<!-- end -->\nafter\n") and "what stood" not in page
-    assert paper.filled(page, opened) == page  # blocks stay blocks
+    assert paper.filled(page, [opened]) == page  # blocks stay blocks
     blocks = page.split("<!-- end -->")
     (worth,) = opened.tree.worths
     assert worth.deployed is not None and worth.developer is not None
@@ -80,9 +80,9 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
     assert f"sha256 `{hashlib.sha256(archive.read_bytes()).hexdigest()}`" in blocks[5]
     assert "says last: `local.tar.zst: nothing is wrong (7 s)`." in blocks[5]
     with pytest.raises(ValueError, match="no block 'worht'"):
-        paper.filled("<!-- paper: worht tiny -->\n<!-- end -->", opened)
+        paper.filled("<!-- paper: worht tiny -->\n<!-- end -->", [opened])
     with pytest.raises(ValueError, match=r"no model nano: tiny"):
-        paper.filled("<!-- paper: worth nano -->\n<!-- end -->", opened)
+        paper.filled("<!-- paper: worth nano -->\n<!-- end -->", [opened])
     paper.photograph(opened.tree.path / "report.html", tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
@@ -90,10 +90,10 @@ def test_a_pages_figures_are_those_of_the_archive(archive: Path, finished: Path,
 def test_the_readmes_blocks_are_those_that_an_archive_fills() -> None:
     text = "\n".join((ROOT / page).read_text() for page in paper.PAGES)
     blocks = paper.BLOCK.findall(text)
-    assert {name for _, name, _, _ in blocks} == set(paper.BLOCKS)
-    assert not re.search(r"<!-- paper: .*-->\n<!-- end -->", text)  # none is empty
+    assert {name for _, _, name, _, _ in blocks} == set(paper.BLOCKS)
+    assert not re.search(r"<!-- paper.*-->\n<!-- end -->", text)  # none is empty
     assert (ROOT / paper.PICTURE).read_bytes().startswith(b"\x89PNG")
-    assert text.count("<!-- paper: ") == len(blocks)
+    assert text.count("<!-- paper") == len(blocks)
 
 
 def test_the_same_tree_gives_the_same_bytes(finished: Path, archive: Path) -> None:

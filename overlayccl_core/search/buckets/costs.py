@@ -1,13 +1,13 @@
 """The cost of an all_reduce of one bucket: prices of real Programs as a function of its bytes.
 
 A bucket's Program packs k tensors, reduces them and takes the mean. Each of its features is a count, proportional
-to the bytes, or proportional to the bytes beyond the caches. So the price of each part (before the call, the call,
-after it) is a line with one bend, once for buckets of one tensor (without packing) and once for more. They are
-drawn through priced Programs; `check` compares them with the price of any bucket's Program.
+to the bytes, or to the bytes beyond some size. So the price of each part (before the call, the call, after it) is
+straight between these sizes, once for buckets of one tensor (without packing) and once for more. It is drawn
+through priced Programs; `check` compares it with the price of any bucket's Program.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,33 +15,49 @@ from numpy.typing import NDArray
 
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.beside import Beside, Shares
-from overlayccl_core.costmodel.features import CACHED_BYTES, Term, reach_of, step_features
+from overlayccl_core.configuration.sizes import KIB, MIB
+from overlayccl_core.costmodel.features import (
+    BEYOND_BYTES,
+    CACHED_BYTES,
+    LARGE_BYTES,
+    Term,
+    reach_of,
+    step_features,
+)
 from overlayccl_core.costmodel.price import price, price_features
 from overlayccl_core.costmodel.theta import Theta
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.library import read_library
 from overlayccl_core.program.lowering import Action
+from overlayccl_core.program.nodes import Node
+from overlayccl_core.program.payload import crosses_nodes, node_bytes, payload_bytes
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import Recipe, replay
 
 PROBLEM = "grad_ar"
-SMALL, MEDIUM, LARGE = 2**10, 2**18, 2**22  # elements: two before the bend and one behind it, in every dtype
-EQUAL = 1e-9  # relative: rounding of sums
+SMALLEST, LARGEST = 4 * KIB, 16 * MIB
+EQUAL = 1e-3  # relative: bends are at whole elements
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """The cost of a bucket by its bytes; each beyond CACHED_BYTES costs `uncached_us_per_byte` more."""
+class Curve:
+    """The cost of a bucket by its bytes: straight between `sizes`, and outside of them as beside them."""
 
-    fixed_us: float
-    us_per_byte: float
-    uncached_us_per_byte: float = 0.0
+    sizes: tuple[int, ...]
+    us_at: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if min(self.us_at) < 0 or min(np.diff(self.us_at)) < 0:
+            raise ValueError(f"a larger bucket costs no less (got {self.us_at} us): fit theta again")
 
     def us(self, size: Floats | float) -> Floats:
         """Return the cost of a bucket, or of many."""
-        uncached = np.maximum(np.asarray(size) - CACHED_BYTES, 0.0)
-        us: Floats = self.fixed_us + size * self.us_per_byte + uncached * self.uncached_us_per_byte
+        sizes, us_at = np.asarray(self.sizes, np.float64), np.asarray(self.us_at)
+        slopes = np.diff(us_at) / np.diff(sizes)
+        below = np.minimum(np.asarray(size) - sizes[0], 0.0) * slopes[0]
+        above = np.maximum(np.asarray(size) - sizes[-1], 0.0) * slopes[-1]
+        us: Floats = np.maximum(np.interp(size, sizes, us_at) + below + above, 0.0)
         return us
 
 
@@ -49,14 +65,9 @@ class Line:
 class Parts:
     """A bucket's work on the core before its call, the call, and the work after it."""
 
-    before: Line
-    call: Line
-    after: Line
-
-    def __post_init__(self) -> None:
-        for line in (self.before, self.call, self.after):
-            if not (line.fixed_us >= 0 and line.us_per_byte >= 0 and line.uncached_us_per_byte >= 0):
-                raise ValueError(f"a bucket costs at least nothing (got {line}): fit theta again")
+    before: Curve
+    call: Curve
+    after: Curve
 
     def us(self, size: Floats | float) -> Floats:
         """Return all of it, of a bucket or of many."""
@@ -102,16 +113,21 @@ def bucket_costs(
     """Return the costs by theta. ValueError names what is missing from the deployment's probes."""
 
     def parts(tensors: int) -> Parts:
-        sizes = tuple(n * dtype.bytes for n in (SMALL, MEDIUM, LARGE))
         priced = [
-            _parts_us(_program([n // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
-            for n in (SMALL, MEDIUM, LARGE)
+            _parts_us(_program([size // dtype.bytes // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
+            for size in sizes
         ]
-        return Parts(**{name: _line(sizes, [one[name] for one in priced]) for name in priced[0]})
+        return Parts(
+            **{
+                part: Curve(sizes=sizes, us_at=tuple(one[part] for one in priced))
+                for part in ("before", "call", "after")
+            }
+        )
 
-    call = _program([SMALL], ranks, ranks_per_node, dtype).collectives[0]
+    call = _program([SMALLEST // dtype.bytes], ranks, ranks_per_node, dtype).collectives[0]
     reach = reach_of(call, ranks_per_node)
-    if beside.at(call.kind, reach, SMALL) is None:
+    sizes = _bends(call, ranks_per_node, 2 * dtype.bytes)
+    if beside.at(call.kind, reach, SMALLEST) is None:
         raise ValueError(
             "no probe has an all_reduce beside computing on this deployment: give the probes more seconds"
         )
@@ -124,19 +140,19 @@ def bucket_costs(
     return BucketCosts(
         alone=parts(1),
         packed=parts(2),
-        launch_us=_priced(_program([SMALL], ranks, ranks_per_node, dtype), theta)[1],
+        launch_us=_priced(_program([SMALLEST // dtype.bytes], ranks, ranks_per_node, dtype), theta)[1],
         shares=shares,
         low=theta.residual_low,
         high=theta.residual_high,
     )
 
 
-def _line(sizes: Sequence[int], us: Sequence[float]) -> Line:
-    """Draw a line through two points before the bend and one behind it."""
-    slope = (us[1] - us[0]) / (sizes[1] - sizes[0])
-    straight = Line(fixed_us=max(us[0] - sizes[0] * slope, 0.0), us_per_byte=slope)
-    bend = max(us[2] - float(straight.us(sizes[2])), 0.0)
-    return replace(straight, uncached_us_per_byte=bend / (sizes[2] - CACHED_BYTES))
+def _bends(call: Node, ranks_per_node: int, multiple: int) -> tuple[int, ...]:
+    """Return the bytes of a bucket at which a price may bend, and one size on either side of all."""
+    through = node_bytes(call, ranks_per_node) / payload_bytes(call) if crosses_nodes(call, ranks_per_node) else 0.0
+    beyond = [size / through for size in BEYOND_BYTES] if through else []
+    bends = sorted({SMALLEST, *beyond, LARGE_BYTES, CACHED_BYTES, LARGEST})
+    return tuple(dict.fromkeys(round(size / multiple) * multiple for size in bends))
 
 
 def check(
@@ -156,7 +172,7 @@ def check(
         if abs(drawn_us - us) > EQUAL * max(us, 1.0):
             raise ValueError(
                 f"a bucket of {sum(sizes)} bytes in {len(sizes)} tensors has the price {us:g} us and not "
-                f"{drawn_us:g}: the cost model is no longer a line with one bend, so buckets cannot be chosen by it"
+                f"{drawn_us:g}: the cost model bends elsewhere, so buckets cannot be chosen by it"
             )
 
 

@@ -1,10 +1,11 @@
-"""The calls printed into modules take the names that this torch has: since 2.13 the older ones warn, and 2.9 has no
-others."""
+"""The calls printed into modules: they take the names that this torch has (since 2.13 the older ones warn, 2.9 has no
+others), and in the right order."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
 
 from overlayccl_core.backends.torchdist.backend import CALLS
@@ -30,3 +31,12 @@ def test_the_newer_name_is_taken_where_torch_has_it(older: bool, monkeypatch: py
     assert {name: printed()[name] for name in wanted} == {
         name: getattr(dist, call) for name, call in wanted.items()
     }
+
+
+def test_a_receive_is_posted_before_the_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gloo tells a sender that one is ready to receive behind what one sends: late ranks would take turns."""
+    posted = []
+    for name in ("isend", "irecv"):
+        monkeypatch.setattr(dist, name, lambda *_, name=name, **_more: posted.append(name))
+    printed()["collective_permute"](torch.zeros(4), (1, 2), 0)
+    assert posted == ["irecv", "isend"]

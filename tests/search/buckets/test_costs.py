@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from overlayccl_core.configuration.sizes import MIB
 from overlayccl_core.costmodel.beside import Beside
 from overlayccl_core.costmodel.features import Feature, Term, features
 from overlayccl_core.costmodel.price import price
@@ -51,9 +52,9 @@ def test_a_cost_that_is_not_the_price_is_found() -> None:
     theta = theta_of()
     costs = bucket_costs.bucket_costs(theta, BESIDE, **PLACE)
     call = costs.packed.call
-    wrong = replace(call, us_per_byte=1.001 * call.us_per_byte)
+    wrong = replace(call, us_at=(*call.us_at[:-1], 1.02 * call.us_at[-1]))
     other = replace(costs, packed=replace(costs.packed, call=wrong))
-    with pytest.raises(ValueError, match="no longer a line"):
+    with pytest.raises(ValueError, match="bends elsewhere"):
         bucket_costs.check(other, [[2**20, 2**20]], theta, **PLACE)
 
 
@@ -69,7 +70,7 @@ def test_one_buffer_without_ready_times_is_predicted_as_the_price_of_the_one_buf
 
 def test_packing_costs_and_launching_is_paid_once() -> None:
     costs = bucket_costs.bucket_costs(theta_of(), BESIDE, **PLACE)
-    assert costs.packed.before.us_per_byte > costs.alone.before.us_per_byte
+    assert costs.packed.before.us(MIB) > costs.alone.before.us(MIB)
     assert costs.launch_us == pytest.approx(sum(true_us({c: 1.0}) for c in _launch_columns()))
 
 

@@ -21,7 +21,7 @@ from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import merge
 from overlayccl_core.search.buckets import plans as buckets
-from overlayccl_core.search.buckets.costs import BucketCosts, Line, Parts
+from overlayccl_core.search.buckets.costs import BucketCosts, Curve, Parts
 from overlayccl_core.search.buckets.gradients import Gradient
 from overlayccl_core.search.buckets.plans import Bounds, planned
 
@@ -34,16 +34,20 @@ def gradients_of(pairs: list[tuple[int, float]]) -> list[Gradient]:
     ]
 
 
-NOTHING = Line(fixed_us=0.0, us_per_byte=0.0)
+NOTHING = Curve(sizes=(0, MIB), us_at=(0.0, 0.0))
 FREE = Shares(cpu=0.0, slower=1.0)  # nothing of the core
+
+
+def line(fixed_us: float, us_per_byte: float) -> Curve:
+    return Curve(sizes=(0, MIB), us_at=(fixed_us, fixed_us + MIB * us_per_byte))
 
 
 def costs_of(
     fixed: float, packing: float, ms_per_mib: float, launch: float = 0.0, shares: Shares = FREE
 ) -> BucketCosts:
     slope = 1e3 * ms_per_mib / MIB
-    alone = Line(fixed_us=fixed, us_per_byte=slope)
-    packed = Line(fixed_us=fixed + packing, us_per_byte=1.25 * slope)
+    alone = line(fixed, slope)
+    packed = line(fixed + packing, 1.25 * slope)
     return BucketCosts(
         alone=Parts(before=NOTHING, call=alone, after=NOTHING),
         packed=Parts(before=NOTHING, call=packed, after=NOTHING),
@@ -173,9 +177,9 @@ def test_the_more_of_the_core_a_call_takes_the_fewer_buckets_are_best() -> None:
 
 
 def test_packing_stops_the_backward_pass_and_what_follows_a_call_waits_for_its_end() -> None:
-    gradients, line = gradients_of([(1024, 10.0), (1024, 20.0)]), costs_of(5e3, 0.0, 0.0).alone.call
+    gradients, call = gradients_of([(1024, 10.0), (1024, 20.0)]), costs_of(5e3, 0.0, 0.0).alone.call
     parts = Parts(
-        before=Line(fixed_us=2e3, us_per_byte=0.0), call=line, after=Line(fixed_us=1e3, us_per_byte=0.0)
+        before=line(2e3, 0.0), call=call, after=line(1e3, 0.0)
     )
     costs = replace(costs_of(0.0, 0.0, 0.0), alone=parts, packed=parts)
     plan = planned("", gradients, (1, 2), costs)

@@ -88,7 +88,7 @@ def _in_two_steps(new: New, deployment: Deployment) -> Iterator[Probe]:
     for size in TWO_STEPS:
         for way, calls in (("scattered", scattered), ("added", added), ("gathered", gathered)):
             probe = new()
-            value = probe.read(size)
+            value = probe.read(operand_size(Kind.ALL_TO_ALL, size, probe.ranks))
             for kind, groups in calls:
                 value = probe.issue(kind, value, groups)
             probe.write(value)

@@ -179,9 +179,8 @@ def test_theta_survives_its_table(noisy: Fit) -> None:
 
 
 def test_every_optional_column_of_several_nodes_keeps_its_set_in_a_table() -> None:
-    two = replace(
-        FOUR, ranks_per_node=2, tiers=(Tier(name="node", ranks=2), Tier(name="network", ranks=4))
-    )
+    tiers = (Tier(name="node", ranks=2), Tier(name="network", ranks=4))
+    two = FOUR.changed(ranks_per_node=2, tiers=tiers)
     probes = shape_probes(two) + mixed_probes(two, seed=1, count=30, role=ProbeRole.MIXED)
     columns = {c for p in probes for c in features(p.program)}
     assert {c.increment for c in columns} == set(Increment)

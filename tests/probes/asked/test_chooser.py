@@ -90,8 +90,8 @@ def test_support_and_coefficients_are_told_without_a_launch(tmp_path: Path) -> N
         call("supports", kind="all_to_all", payload_bytes=64, groups="quarters"),
         call("coefficients"),
     ]
-    mixed = [call("time_mixed", count=16, first=first) for first in (0, 16, 32)]
-    talked = talk(tmp_path, turn(*free), turn(*mixed), turn(call("coefficients")), turn(FINISH), probes=80)
+    mixed = [call("time_mixed", count=16, first=first) for first in range(0, 128, 16)]
+    talked = talk(tmp_path, turn(*free), turn(*mixed), turn(call("coefficients")), turn(FINISH), probes=140)
     yes, refused, too_few = talked.heard(1)
     assert yes == "yes" and "'quarters'" in refused
     assert "too few probes" in too_few

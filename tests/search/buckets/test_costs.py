@@ -55,7 +55,7 @@ def test_a_cost_that_is_not_the_price_is_found() -> None:
     wrong = replace(call, us_at=(*call.us_at[:-1], 1.02 * call.us_at[-1]))
     other = replace(costs, packed=replace(costs.packed, call=wrong))
     with pytest.raises(ValueError, match="bends elsewhere"):
-        bucket_costs.check(other, [[2**20, 2**20]], theta, **PLACE)
+        bucket_costs.check(other, [[2**23, 2**23]], theta, **PLACE)
 
 
 def test_one_buffer_without_ready_times_is_predicted_as_the_price_of_the_one_buffer_program() -> None:

@@ -45,7 +45,7 @@ class Increment(StrEnum):
     LARGE: bytes of a call beyond LARGE_BYTES, by kind and reach. FURTHER: permutes started while another is in
     flight; beside other kinds they cost less. NETWORK_CARD: bytes through the card that the ranks of a node share.
     BEYOND: those of a call beyond each size of BEYOND_BYTES: buffers, a token bucket and the call's own work hide
-    the first ones.
+    the first ones. Permutes in flight together have little work of their own, and share these.
     HALF_DUPLEX: those of an all_to_all across nodes after local work: ranks enter one after another, and the word
     that one is ready to receive waits behind its own payload. SECOND, TO_EIGHTH: an extra for the earlier ones of
     collectives in flight.
@@ -107,6 +107,7 @@ def _counted(program: Program, new: Callable[[], "_Counts"]) -> Iterator[tuple[S
     calls: list[tuple[Call, _Counts]] = []
     permutes: set[Call] = set()  # in flight
     work_before = [0]  # bytes of local work before each collective, and after the last
+    through = 0.0  # bytes through the card of the permutes in flight
     for step in as_run(program):
         counts = new()
         yield step, counts
@@ -120,7 +121,8 @@ def _counted(program: Program, new: Callable[[], "_Counts"]) -> Iterator[tuple[S
             started = True
             work_before.append(0)
             calls.append((step.nodes, counts))
-            _collective(counts, step, per_node)
+            through = through if step.in_flight else 0.0
+            through += _collective(counts, step, per_node, through)
             _permute(counts, step, permutes)
         elif step.action is Action.WAIT:
             if started:
@@ -183,7 +185,8 @@ def _column(name: str, term: Term, unit: str, increment: Increment = Increment.N
     return Feature(name=name, term=term, unit=unit, increment=increment)
 
 
-def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
+def _collective(counts: _Counts, step: Step, ranks_per_node: int, permuted: float) -> float:
+    """Count a call; permuted: bytes through the card of permutes in flight. Return its own, of a permute."""
     node, size = step.nodes[0], sum(map(payload_bytes, step.nodes))
     name = f"{node.kind.value}.{reach_of(node, ranks_per_node)}"
     if step.in_flight == 0:
@@ -203,13 +206,19 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int) -> None:
         counts.add_bytes(call_name(step.nodes), Term.COLLECTIVES, size)
     if node.kind in REDUCING and node.dtype.bytes == NARROW_BYTES:
         counts.add_bytes("narrow_reduction", Term.COLLECTIVES, size)
-    if crosses_nodes(node, ranks_per_node):
-        through = sum(node_bytes(x, ranks_per_node) for x in step.nodes)
-        counts.add_bytes(Increment.NETWORK_CARD.value, Term.NETWORK, through, Increment.NETWORK_CARD)
-        for size in BEYOND_BYTES:
-            if through > size:
-                name = f"{Increment.BEYOND.value}.{bytes_text(size)}"
-                counts.add_bytes(name, Term.NETWORK, through - size, Increment.BEYOND)
+    if not crosses_nodes(node, ranks_per_node):
+        return 0.0
+    own, permute = (
+        sum(node_bytes(x, ranks_per_node) for x in step.nodes),
+        node.kind is Kind.COLLECTIVE_PERMUTE,
+    )
+    counts.add_bytes(Increment.NETWORK_CARD.value, Term.NETWORK, own, Increment.NETWORK_CARD)
+    before = permuted if permute else 0.0
+    for size in BEYOND_BYTES:
+        if before + own > size:
+            name = f"{Increment.BEYOND.value}.{bytes_text(size)}"
+            counts.add_bytes(name, Term.NETWORK, min(own, before + own - size), Increment.BEYOND)
+    return own if permute else 0.0
 
 
 def reach_of(node: Node, ranks_per_node: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from overlayccl_core.deployments.floor import Floor, Probed, floor_from_probes
-from overlayccl_core.evidence.predictions import Prediction, first_choice, places, predictions, rows_at
+from overlayccl_core.evidence.predictions import Prediction, places, predictions, rows_at
 from overlayccl_core.gates import bench as gate
 from overlayccl_core.gates.verdict import Verdict
 from overlayccl_core.measuring.arms import ArmName
@@ -141,15 +141,13 @@ def ranked(candidates: Iterable[Benched], *, lossy: bool) -> list[Benched]:
 def model_choice(
     place: Place, candidates: Iterable[Benched], predicted: Mapping[tuple[str, str, str], Prediction]
 ) -> Benched | None:
-    """Return the cost model's own choice among lossless candidates that pass the gate; None without a price."""
+    """Return the cheapest by price of the lossless candidates that pass the gate; None without a price."""
     priced = [
-        (predicted[key], one)
+        (predicted[key].us, one)
         for one in ranked(candidates, lossy=False)
         if (key := (*place, one.program.digest)) in predicted
     ]
-    if not priced:
-        return None
-    return priced[first_choice([(prediction, one.program) for prediction, one in priced])][1]
+    return min(priced, key=lambda of: of[0], default=(None, None))[1]
 
 
 def regret(one: Benched, candidates: Sequence[Benched]) -> float | None:

@@ -15,7 +15,7 @@ from overlayccl_core.costmodel.drift import LOCAL, MIXED, Drift, Retimed, kind_o
 from overlayccl_core.costmodel.features import Features, features
 from overlayccl_core.costmodel.price import price_features
 from overlayccl_core.costmodel.theta import Theta
-from overlayccl_core.evidence.predictions import APART, place_of
+from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.prices import theta_of
 from overlayccl_core.measuring.measurements import Measurement, measurements
 from overlayccl_core.measuring.statistics import Ratio, trimmed_mean
@@ -31,6 +31,7 @@ from overlayccl_core.tables.sidecar import read_unchanged
 from overlayccl_core.tables.theta import THETA
 
 Row = dict[str, Any]
+APART = 1.96 * 2**0.5 / 1.2816  # of normal errors: the 95% interval of a difference over half the 80% range
 STRUCTURED, HELD_OUT = "structured", "heldout"
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from overlayccl_core.configuration.deployment import Deployment, Tier
 from overlayccl_core.costmodel.features import (
-    BEYOND_BYTES,
     CACHED_BYTES,
     Increment,
     Term,
@@ -133,37 +132,6 @@ def test_the_bytes_of_a_call_beyond_a_mebibyte_are_counted_apart(elements: int, 
     probe = ProbeBuilder(4, 4)
     probe.write(probe.issue(Kind.ALL_REDUCE, probe.read(elements)))
     assert {c.name: v for c, v in features(done(probe)).items()}.get("all_reduce.node4.large.bytes") == beyond
-
-
-@pytest.mark.parametrize(
-    ("kind", "work", "through"),
-    [
-        (Kind.ALL_TO_ALL, True, 2 * 2 * 8),
-        (Kind.ALL_TO_ALL, False, None),
-        (Kind.ALL_REDUCE, True, None),
-    ],
-)
-def test_an_exchange_across_nodes_after_local_work_may_be_half_duplex(
-    kind: Kind, work: bool, through: int | None
-) -> None:
-    """Two ranks of a node send 8 of their 32 bytes to each of two others, entering one after another."""
-    probe = ProbeBuilder(4, 2)
-    x = probe.read(8)
-    probe.write(probe.issue(kind, nodes.make_scale(x, 3) if work else x))
-    amounts = {c.increment: v for c, v in features(done(probe)).items()}
-    assert amounts.get(Increment.HALF_DUPLEX) == through
-
-
-@pytest.mark.parametrize(("elements", "amounts"), [(2**10, {}), (2**13, {"16KiB": 8}), (2**16, {"16KiB": 176})])
-def test_the_bytes_through_a_card_beyond_buffers_are_counted_by_call(
-    elements: int, amounts: dict[str, int]
-) -> None:
-    """A node sends three quarters of what a gather across two gives: 3, 24 or 192 KiB."""
-    probe = ProbeBuilder(4, 2)
-    probe.write(probe.issue(Kind.ALL_GATHER, probe.read(elements // 4)))
-    found = {c.name: v for c, v in features(done(probe)).items() if c.increment is Increment.BEYOND}
-    assert found.get("network_card_beyond.16KiB.bytes", 0) == 1024 * amounts.get("16KiB", 0)
-    assert len(found) == sum(0.75 * 4 * elements > size for size in BEYOND_BYTES)
 
 
 def test_exponentials_and_logarithms_have_a_column_of_their_own() -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core import catalog
-from overlayccl_core.costmodel.beside import Beside, Shares
 from overlayccl_core.configuration.sizes import KIB, MIB
+from overlayccl_core.costmodel.beside import Beside, Shares
 from overlayccl_core.costmodel.features import (
     BEYOND_BYTES,
     CACHED_BYTES,
@@ -114,7 +114,9 @@ def bucket_costs(
 
     def parts(tensors: int) -> Parts:
         priced = [
-            _parts_us(_program([size // dtype.bytes // tensors] * tensors, ranks, ranks_per_node, dtype), theta)
+            _parts_us(
+                _program([size // dtype.bytes // tensors] * tensors, ranks, ranks_per_node, dtype), theta
+            )
             for size in sizes
         ]
         return Parts(
@@ -149,7 +151,9 @@ def bucket_costs(
 
 def _bends(call: Node, ranks_per_node: int, multiple: int) -> tuple[int, ...]:
     """Return the bytes of a bucket at which a price may bend, and one size on either side of all."""
-    through = node_bytes(call, ranks_per_node) / payload_bytes(call) if crosses_nodes(call, ranks_per_node) else 0.0
+    through = (
+        node_bytes(call, ranks_per_node) / payload_bytes(call) if crosses_nodes(call, ranks_per_node) else 0.0
+    )
     beyond = [size / through for size in BEYOND_BYTES] if through else []
     bends = sorted({SMALLEST, *beyond, LARGE_BYTES, CACHED_BYTES, LARGEST})
     return tuple(dict.fromkeys(round(size / multiple) * multiple for size in bends))

@@ -178,9 +178,7 @@ def test_the_more_of_the_core_a_call_takes_the_fewer_buckets_are_best() -> None:
 
 def test_packing_stops_the_backward_pass_and_what_follows_a_call_waits_for_its_end() -> None:
     gradients, call = gradients_of([(1024, 10.0), (1024, 20.0)]), costs_of(5e3, 0.0, 0.0).alone.call
-    parts = Parts(
-        before=line(2e3, 0.0), call=call, after=line(1e3, 0.0)
-    )
+    parts = Parts(before=line(2e3, 0.0), call=call, after=line(1e3, 0.0))
     costs = replace(costs_of(0.0, 0.0, 0.0), alone=parts, packed=parts)
     plan = planned("", gradients, (1, 2), costs)
     assert [b.start_us for b in plan.buckets] == pytest.approx([12e3, 24e3])

@@ -1,4 +1,4 @@
-"""The figures of README.md and docs/figures.md: `make paper ARCHIVES="local.tar.zst two-tier.tar.zst" RUNS="TREE ..."`.
+"""The figures of README.md and docs/figures.md: `make paper ARCHIVES="local.tar.zst two-tier.tar.zst" RUNS="TREE"`.
 
 All archives are verified first; a wrong one writes nothing. The cost model's errors are ranges over the first
 archive and the folders of other finished runs (RUNS): one run says little of the next.

@@ -1,4 +1,4 @@
-"""The calls printed into modules: they take the names that this torch has (since 2.13 the older ones warn, 2.9 has no
+"""The calls printed into modules: by the names that this torch has (since 2.13 the older ones warn, 2.9 has no
 others), and in the right order."""
 
 from pathlib import Path

@@ -325,7 +325,7 @@ def main(arguments: Sequence[str]) -> None:
         verified.append(last)
     with tempfile.TemporaryDirectory() as place:
         archives = [
-            opened(file, Path(place, str(number)), last, told.runs)
+            opened(file, Path(place, str(number)), last, () if number else told.runs)
             for number, (file, last) in enumerate(zip(files, verified, strict=True))
         ]
         texts = {page: filled(page.read_text(), archives) for page in PAGES}

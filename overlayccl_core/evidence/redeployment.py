@@ -89,6 +89,8 @@ def _of_problem(folder: Path, tree: str) -> Iterator[Row]:
     }
     written = _sources(folder)
     for row in read_unchanged(CHOICE, choices).iter_rows(named=True):
+        if row["case"] not in cases:  # of a run before this configuration
+            continue
         recipe = Recipe.from_json(json.loads(row["recipe"]))
         yield {
             "tree": tree,

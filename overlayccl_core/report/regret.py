@@ -59,8 +59,12 @@ def _of_choices(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame) -> li
     said += [
         f"{row['case']} {row['direction']}: {row['way'] or 'no choice'}: "
         f"{row['outcome'].replace('_', ' ')}: {row['message']}"
-        for row in others.filter(pl.col("outcome") != Replayed.PROVEN).iter_rows(named=True)
+        for row in others.iter_rows(named=True)
+        if row["outcome"] not in (Replayed.PROVEN, Replayed.NO_CASE)
     ]
+    if without := others.filter(outcome=Replayed.NO_CASE).height:
+        places = count(without, "Case or direction", "Cases and directions")
+        said.append(f"At {places} {source} chose nothing of such sizes.")
     beside = regret.drop_nulls("regret")
     if beside.is_empty():
         return [

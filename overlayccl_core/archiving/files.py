@@ -57,7 +57,10 @@ def _nobodys(folder: Path, name: PurePosixPath, logged: set[PurePosixPath]) -> F
         return judged(Check.FILES, str(name), "" if mine else "its tree is of other fields")
     elif name == PurePosixPath(RESULTS, name.parent.name, captured.KEPT):
         known, why = False, "what a script called is taken as said"
-    elif name.is_relative_to(RESULTS) and PurePosixPath(*name.parts[2:]) == PurePosixPath(redeployment.KEPT):
+    elif name.is_relative_to(RESULTS) and PurePosixPath(*name.parts[2:]).as_posix() in (
+        redeployment.KEPT,
+        redeployment.KEPT_THETA,
+    ):
         known, why = False, "what another tree chose is taken as said"
     else:
         return wrong(Check.FILES, str(name), "no job made it")

@@ -81,7 +81,7 @@ def run(tree: str, problems: Sequence[RedeployTables], floor: Floor) -> list[Row
 def priced_by(
     thetas: Mapping[str, pl.DataFrame],
     fidelity: pl.DataFrame,
-    problems: Iterable[RedeployTables],
+    problems: Sequence[RedeployTables],
     floor: Floor,
 ) -> list[Row]:
     """Return the rows of `source_prices`.
@@ -90,6 +90,9 @@ def priced_by(
         thetas: By tree. What it lacks is priced as `at_theta_of` says.
         fidelity: This run's own: the spread of its predictions serves for all.
     """
+    fingerprint = one_fingerprint(
+        {f"bench {n}": of.bench for n, of in enumerate(problems)}, f"{snakemake()} --forcerun redeploy_bench"
+    )
     places: dict[Place, list[Benched]] = {}
     for of in problems:
         places |= benched(of.shortlist, of.bench, floor)
@@ -102,7 +105,7 @@ def priced_by(
 
         if (judged := of_candidates(places, counted, theta)) is not None:
             figures = judged_row(judged.figures, judged.regrets)
-            rows.append({"tree": tree, **figures, "fingerprint": theta.fingerprint})
+            rows.append({"tree": tree, **figures, "fingerprint": fingerprint})
     return rows
 
 

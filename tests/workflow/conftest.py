@@ -33,6 +33,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         if targets[0] == "redeploy":  # what another tree chose, at the same Cases
             shutil.copytree(root / "results/local/problems", root / "results/elsewhere/problems")
+            for file in ("theta.parquet", "theta.sidecar.json"):
+                shutil.copy(root / "results/local" / file, root / "results/elsewhere")
         done = snakemake(root, "--profile", "local", *targets)
         assert done.returncode == 0, done.stderr
         (root / f"{targets[0]}.txt").write_text(done.stdout + done.stderr)

@@ -17,7 +17,9 @@ from overlayccl_core.estimates.span import Span, total
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report.payback import Cost
 
-WIDE_ONLY = frozenset({"nodes", "Programs", "measuring", "start-up", "gradients", "activation", "TFLOP"})
+WIDE_ONLY = frozenset(
+    {"nodes", "launches", "Programs", "measuring", "start-up", "gradients", "activation", "TFLOP"}
+)
 Cells = dict[str, str]  # header -> cell
 
 

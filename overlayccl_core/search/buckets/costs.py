@@ -62,7 +62,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class BucketParts:
     """A bucket's work on the core before its call, the call, and the work after it."""
 
     before: Curve
@@ -85,14 +85,14 @@ class BucketCosts:
         low, high: Factors of the 10% to 90% range.
     """
 
-    alone: Parts
-    packed: Parts
+    alone: BucketParts
+    packed: BucketParts
     launch_us: float
     shares: Callable[[int], Shares]
     low: float
     high: float
 
-    def of(self, tensors: int) -> Parts:
+    def of(self, tensors: int) -> BucketParts:
         """Return the parts of a bucket of so many tensors."""
         return self.alone if tensors == 1 else self.packed
 
@@ -112,14 +112,14 @@ def bucket_costs(
 ) -> BucketCosts:
     """Return the costs by theta. ValueError names what is missing from the deployment's probes."""
 
-    def parts(tensors: int) -> Parts:
+    def parts(tensors: int) -> BucketParts:
         priced = [
             _parts_us(
                 _program([size // dtype.bytes // tensors] * tensors, ranks, ranks_per_node, dtype), theta
             )
             for size in sizes
         ]
-        return Parts(
+        return BucketParts(
             **{
                 part: Curve(sizes=sizes, us_at=tuple(one[part] for one in priced))
                 for part in ("before", "call", "after")

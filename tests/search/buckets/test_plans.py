@@ -21,7 +21,7 @@ from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.rewrites.recipe import Recipe, replay
 from overlayccl_core.rewrites.rules import merge
 from overlayccl_core.search.buckets import plans as buckets
-from overlayccl_core.search.buckets.costs import BucketCosts, Curve, Parts
+from overlayccl_core.search.buckets.costs import BucketCosts, BucketParts, Curve
 from overlayccl_core.search.buckets.gradients import Gradient
 from overlayccl_core.search.buckets.plans import Bounds, planned
 
@@ -49,8 +49,8 @@ def costs_of(
     alone = line(fixed, slope)
     packed = line(fixed + packing, 1.25 * slope)
     return BucketCosts(
-        alone=Parts(before=NOTHING, call=alone, after=NOTHING),
-        packed=Parts(before=NOTHING, call=packed, after=NOTHING),
+        alone=BucketParts(before=NOTHING, call=alone, after=NOTHING),
+        packed=BucketParts(before=NOTHING, call=packed, after=NOTHING),
         launch_us=launch,
         shares=lambda _size: shares,
         low=0.9,
@@ -178,7 +178,7 @@ def test_the_more_of_the_core_a_call_takes_the_fewer_buckets_are_best() -> None:
 
 def test_packing_stops_the_backward_pass_and_what_follows_a_call_waits_for_its_end() -> None:
     gradients, call = gradients_of([(1024, 10.0), (1024, 20.0)]), costs_of(5e3, 0.0, 0.0).alone.call
-    parts = Parts(before=line(2e3, 0.0), call=call, after=line(1e3, 0.0))
+    parts = BucketParts(before=line(2e3, 0.0), call=call, after=line(1e3, 0.0))
     costs = replace(costs_of(0.0, 0.0, 0.0), alone=parts, packed=parts)
     plan = planned("", gradients, (1, 2), costs)
     assert [b.start_us for b in plan.buckets] == pytest.approx([12e3, 24e3])

@@ -208,10 +208,8 @@ def _collective(counts: _Counts, step: Step, ranks_per_node: int, permuted: floa
         counts.add_bytes("narrow_reduction", Term.COLLECTIVES, size)
     if not crosses_nodes(node, ranks_per_node):
         return 0.0
-    own, permute = (
-        sum(node_bytes(x, ranks_per_node) for x in step.nodes),
-        node.kind is Kind.COLLECTIVE_PERMUTE,
-    )
+    own = sum(node_bytes(x, ranks_per_node) for x in step.nodes)
+    permute = node.kind is Kind.COLLECTIVE_PERMUTE
     counts.add_bytes(Increment.NETWORK_CARD.value, Term.NETWORK, own, Increment.NETWORK_CARD)
     before = permuted if permute else 0.0
     for size in BEYOND_BYTES:

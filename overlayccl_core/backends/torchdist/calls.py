@@ -112,9 +112,8 @@ def collective_permute(
         return x.clone(), Works(())
     y = torch.zeros_like(x) if source is None else torch.empty_like(x)
     among = None if group is None else group.get()
-    calls = (
-        [] if source is None else [(dist.irecv, y, source)]
-    )  # first: gloo tells the sender behind what it sends
+    # the receive first: gloo says that it is ready behind what this rank sends
+    calls = [] if source is None else [(dist.irecv, y, source)]
     if to is not None:
         calls.append((dist.isend, x, to))
     if x.device.type == "cpu":

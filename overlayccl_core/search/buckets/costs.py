@@ -36,7 +36,7 @@ from overlayccl_core.rewrites.recipe import Recipe, replay
 
 PROBLEM = "grad_ar"
 SMALLEST, LARGEST = 4 * KIB, 16 * MIB
-EQUAL = 1e-3  # relative: bends are at whole elements
+EQUAL = 1e-5  # relative: bends are at whole elements
 Floats = NDArray[np.float64]
 
 

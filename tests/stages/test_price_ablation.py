@@ -7,6 +7,8 @@ import pytest
 
 from overlayccl_core.configuration.settings import FitSection
 from overlayccl_core.costmodel.features import Term
+from overlayccl_core.evidence.benched import benched, floor_of, model_choice, ranked
+from overlayccl_core.evidence.predictions import predictions
 from overlayccl_core.stages import price_ablation
 from overlayccl_core.tables.price_ablations import PRICE_ABLATIONS
 from overlayccl_core.tables.table import write
@@ -49,3 +51,14 @@ def test_without_its_collectives_prices_order_and_choice_get_worse(
         assert part["pair_accuracy"] < whole["pair_accuracy"]
     regrets = [rows[part, "candidates"]["mean_regret"] for part in ("nothing", Term.COLLECTIVES.value)]
     assert regrets[0] < regrets[1]
+
+
+def test_the_models_choice_is_the_cheapest_by_price(tp_flow: SimpleNamespace) -> None:
+    """However many calls it has, and however near the next one is."""
+    predicted = predictions(tp_flow.prices, tp_flow.candidates)
+    for place, listed in benched(tp_flow.shortlisted, tp_flow.bench, floor_of(tp_flow.probes)).items():
+        us = {
+            one.candidate: predicted[(*place, one.program.digest)].us for one in ranked(listed, lossy=False)
+        }
+        first = model_choice(place, listed, predicted)
+        assert first is not None and len(us) > 2 and us[first.candidate] == min(us.values())

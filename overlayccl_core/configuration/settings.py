@@ -104,9 +104,8 @@ class ShortlistSection(Fields):
         description="proven candidates drawn at random, without which the regret of the model's choice would be of "
         "its own favourites only",
     )
-    at_least: int = Field(
-        ge=1, description="filled up with the next cheapest to so many, if so many are proven"
-    )
+    overlapping: int = Field(ge=0, description="families of Programs with calls in flight beside computing")
+    at_least: int = Field(ge=1, description="filled up with the next cheapest, if so many are proven")
     seed: int = Field(ge=0, description="seed of the draw of random candidates")
 
 

@@ -134,7 +134,8 @@ def listed_of(problem: Problem, settings: ShortlistSection) -> Span:
     """Return the number of timed Programs of a Case and direction.
 
     At least the developer's. At most all known strategies and the finds added by `stages.shortlist` (among them the
-    cheapest, and the one with overlap), or the number to fill up to.
+    cheapest, and those with overlap), or the number to fill up to.
     """
-    finds = settings.families + settings.random + 2
+    overlapping = 0 if problem.case.uniform else settings.overlapping
+    finds = settings.families + settings.random + overlapping + 1
     return Span(1, max(len(known_ways_of(problem)) + finds, settings.at_least))

@@ -1,8 +1,8 @@
 """What overlap is worth in a model's step: the part of its calls that computing hides, and what more would give.
 
 A step is taken apart: its computing alone (quiet), its calls alone (idle), and both, step by step in the same
-launches after the choice. The fastest arm whose calls are waited for and the fastest whose calls can be in flight
-while the model computes are compared.
+launches after the choice. The fastest arm whose calls can be in flight while the model computes is compared with
+the fastest whose calls are waited for, and with its own calls, each waited for where it starts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,20 +22,28 @@ PAYS = 1.05  # less than this is not worth another arrangement of calls
 ARM = ("model", "microbatches", "arm")
 
 
+PARTS = (Purpose.QUIET, Purpose.IDLE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart:
     """An arm's step taken apart: launch -> times of steps in us, of both, of the computing and of the calls alone.
 
-    overlaps: Whether calls can be in flight while the model computes.
+    waited: With each call waited for where it starts; None: no call is ever in flight while the model computes.
     """
 
     model: str
     microbatches: int
     arm: str
-    overlaps: bool
     step: Launches
     computing: Launches
     calls: Launches
+    waited: Launches | None = None
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether calls can be in flight while the model computes."""
+        return self.waited is not None
 
     @property
     def hidden(self) -> Ratio:
@@ -68,10 +76,11 @@ class Overlap:
 
     @property
     def gain(self) -> Ratio | None:
-        """How many times as fast the overlapped arm is as the waited one."""
-        if self.waited is None or self.overlapped is None:
+        """How many times as fast the overlapped arm is as waiting: the waited arm, or its own calls waited for."""
+        if self.overlapped is None or self.overlapped.waited is None:
             return None
-        return ratio_over_launches(self.waited.step, self.overlapped.step)
+        ways = [self.overlapped.waited, *([self.waited.step] if self.waited else [])]
+        return ratio_over_launches(min(ways, key=median_us), self.overlapped.step)
 
     @property
     def said(self) -> str:
@@ -105,17 +114,20 @@ def median_us(launches: Launches) -> float:
     return float(np.median([np.median(us) for us in launches.values()]))
 
 
-def fastest_of_both(trained: Iterable[Split], stamps: pl.DataFrame) -> list[Split]:
-    """Return the fastest arm that waits and the fastest that overlaps, as trained; not the framework's.
+def to_take_apart(
+    trained: Iterable[Split], stamps: pl.DataFrame
+) -> dict[tuple[int, str], tuple[Purpose, ...]]:
+    """Return the fastest arm that waits and the fastest that overlaps, as trained: (M, name) -> purposes of parts.
 
-    stamps: Of the model.
+    No arm of the framework's. stamps: Of the model.
     """
     overlapping = _overlapping(stamps)
-    fastest: dict[bool, Split] = {}
+    fastest: dict[bool, tuple[int, str]] = {}
     for one in sorted(trained, key=lambda one: one.us):
         if not is_framework(one.arm) and one.arm == one.ran_as:
-            fastest.setdefault((one.microbatches, one.arm) in overlapping, one)
-    return list(fastest.values())
+            arm = one.microbatches, one.arm
+            fastest.setdefault(arm in overlapping, arm)
+    return {arm: (*PARTS, Purpose.WAITED) if overlaps else PARTS for overlaps, arm in fastest.items()}
 
 
 def _overlapping(stamps: pl.DataFrame) -> set[tuple[int, str]]:
@@ -123,18 +135,16 @@ def _overlapping(stamps: pl.DataFrame) -> set[tuple[int, str]]:
     return {(m, arm) for m, arm in stamps.filter("overlaps").select("microbatches", "arm").iter_rows()}
 
 
-def overlap_of(model: str, steps: pl.DataFrame, stamps: pl.DataFrame) -> Overlap | None:
-    """Return what overlap is worth in a model's step, from the tables of the launches after the choice.
+def overlap_of(model: str, steps: pl.DataFrame) -> Overlap | None:
+    """Return what overlap is worth in a model's step, from the table of the launches after the choice.
 
     None if no arm was taken apart there.
     """
-    steps, stamps = (table.filter(pl.col("model") == model) for table in (steps, stamps))
-    overlapping = _overlapping(stamps)
-    rows = steps.filter(pl.col("status") == JobStatus.TRAINED).sort("launch")
+    rows = steps.filter(pl.col("model") == model).filter(pl.col("status") == JobStatus.TRAINED).sort("launch")
     apart = [
         one
         for (_, microbatches, arm), mine in rows.group_by(ARM, maintain_order=True)
-        if (one := _apart(model, microbatches, arm, mine, overlaps=(microbatches, arm) in overlapping))
+        if (one := _apart(model, microbatches, arm, mine))
     ]
     if not apart:
         return None
@@ -143,20 +153,20 @@ def overlap_of(model: str, steps: pl.DataFrame, stamps: pl.DataFrame) -> Overlap
     )
 
 
-def _apart(model: str, microbatches: int, arm: str, rows: pl.DataFrame, *, overlaps: bool) -> Apart | None:
+def _apart(model: str, microbatches: int, arm: str, rows: pl.DataFrame) -> Apart | None:
     of: dict[str, dict[Any, Sequence[float]]] = {}
     for row in rows.iter_rows(named=True):
         of.setdefault(row["purpose"], {})[row["seed"], row["launch"]] = row["steps_us"]
-    if Purpose.IDLE not in of or Purpose.QUIET not in of:
+    if not of.keys() >= {*PARTS}:
         return None
     return Apart(
         model=model,
         microbatches=microbatches,
         arm=arm,
-        overlaps=overlaps,
         step=of[Purpose.TIMED],
         computing=of[Purpose.QUIET],
         calls=of[Purpose.IDLE],
+        waited=of.get(Purpose.WAITED),
     )
 
 

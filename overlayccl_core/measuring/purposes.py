@@ -8,5 +8,6 @@ class Purpose(StrEnum):
 
     TIMED = "timed"
     QUIET = "quiet"  # every collective replaced by local work: it leaves the model's own time
+    WAITED = "waited"  # every collective waited for where it starts: nothing is in flight
     IDLE = "idle"  # the model gives at once what it computed before: it leaves the calls' own time
     LOSS = "loss"  # many steps from several seeds, not timed

@@ -21,6 +21,7 @@ from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
 from overlayccl_core.program.rowwise import Form
 from overlayccl_core.program.scaling import scaled_at_birth
+from overlayccl_core.program.segments import RunSegment, walk
 from overlayccl_core.program.view_plan import Layout, Piece, ViewPlan, view_plan
 
 
@@ -87,13 +88,15 @@ def lower(program: Program) -> tuple[Step, ...]:
 
 
 def overlaps(program: Program) -> bool:
-    """True if a collective is in flight when an input is read, or while the model does left-over work.
+    """True if a collective can be in flight while the model computes: a segment, or left-over work.
 
-    Such a collective can run beside the model's computation. Always False if ranks compile: the compiler decides
-    what runs together, the same for all orders of calls.
+    A segment runs at the read of what it gives, or at the last write that it needs. Always False if ranks compile:
+    the compiler decides what runs together, the same for all orders of calls.
     """
+    computing = {i for i, one in walk(program) if isinstance(one, RunSegment) and not one.segment.left_over}
     return any(
-        (step.action is Action.READ and step.in_flight) or lets_work(program.problem, step)
+        (step.action in (Action.READ, Action.WRITE) and step.in_flight and step.event in computing)
+        or lets_work(program.problem, step)
         for step in lower(program)
     )
 

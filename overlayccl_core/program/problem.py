@@ -76,6 +76,11 @@ class Segment:
     gives: tuple[Port, ...] = ()
     after: tuple[Port, ...] = ()
 
+    @property
+    def left_over(self) -> bool:
+        """True if it needs and gives nothing."""
+        return not (self.needs or self.gives)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
@@ -197,7 +202,7 @@ class Problem:
     @property
     def leaves_work(self) -> bool:
         """True if some segments are left over, to run while a call is in flight."""
-        return any(not (s.needs or s.gives) for s in self.segments)
+        return any(s.left_over for s in self.segments)
 
     def giver(self, port: Port) -> Segment | None:
         """The segment that gives an input; None: the input exists from the start."""

@@ -6,11 +6,12 @@ from overlayccl_core.evidence.overlap import Apart, Overlap, median_us, overlap_
 from overlayccl_core.measuring.arms import arm_label
 from overlayccl_core.report.blocks import Block, Text, ms, percent, table_of, times
 from overlayccl_core.report.tree import Tree, sourced
-from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
+from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
 READING = (
     "A step taken apart: its computing alone (the calls replaced by local work), its calls alone (the computing "
-    "replaced by its results of a step before), and both, in turns in the launches after the choice. Hidden is the "
+    "replaced by its results of a step before), both, and both with each call waited for where it starts, in turns "
+    "in the launches after the choice. Hidden is the "
     "share of the calls' time that does not lengthen the step; at most as much as the computing is long. The step "
     "over the longer of its parts: no order of the same calls makes it shorter than 1."
 )
@@ -20,24 +21,22 @@ COLUMNS: Mapping[str, Callable[[Apart], str]] = {
     "M": lambda one: str(one.microbatches),
     "calls": lambda one: "overlapped" if one.overlaps else "waited",
     "step": lambda one: ms(median_us(one.step)),
+    "its calls waited for": lambda one: "-" if one.waited is None else ms(median_us(one.waited)),
     "computing alone": lambda one: ms(median_us(one.computing)),
     "calls alone": lambda one: ms(median_us(one.calls)),
     "hidden": lambda one: _shares(one),
     "at most": lambda one: percent(one.most_hidden),
     "step over longer part": lambda one: times(one.over_bound),
 }
-NUMERIC = frozenset({2, 4, 5, 6, 7, 8, 9})
+NUMERIC = frozenset({2, 4, 5, 6, 7, 8, 9, 10})
 
 
 def overlaps_of(tree: Tree) -> list[Overlap]:
     """Return what overlap is worth, model by model."""
-    steps, stamps = (
-        tree.table(CONFIRMED_STEPS, "confirmed_steps"),
-        tree.table(CONFIRMED_STAMPS, "confirmed_stamps"),
-    )
-    if steps is None or stamps is None:
+    steps = tree.table(CONFIRMED_STEPS, "confirmed_steps")
+    if steps is None:
         return []
-    found = (overlap_of(model, steps, stamps) for model in steps["model"].unique(maintain_order=True))
+    found = (overlap_of(model, steps) for model in steps["model"].unique(maintain_order=True))
     return [one for one in found if one is not None]
 
 

@@ -26,7 +26,7 @@ from overlayccl_core.configuration.settings import ConfirmSection, Settings
 from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables, choices_of, deployed_rows, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.faults import fault, fault_in_step
-from overlayccl_core.evidence.overlap import fastest_of_both
+from overlayccl_core.evidence.overlap import to_take_apart
 from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, splits_of
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
@@ -49,7 +49,6 @@ from overlayccl_core.training.plan import StepSettings
 from overlayccl_core.training.roster import Roster
 
 Row = dict[str, Any]
-TAKEN_APART = (Purpose.TIMED, Purpose.QUIET, Purpose.IDLE)
 HEAD = ("case", "direction", "arm", "candidate")
 BATCH_NAME = "confirm"
 
@@ -296,7 +295,7 @@ def arms_beside(
     arms = Roster(model, deployment, backend_of(deployment), rows)
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
     trained = splits_of(model.name, before.steps, before.stamps)
-    apart = {(one.microbatches, one.arm) for one in fastest_of_both(trained, before.stamps)}
+    apart = to_take_apart(trained, before.stamps)
     wanted = arms_to_confirm(chosen, trained)
     plainest_first = arms_of(problems_of(model, deployment.ranks))
     files = {name: decided.module for name, decided in problems.items()}
@@ -312,9 +311,11 @@ def arms_beside(
     return arms
 
 
-def _purposes(microbatches: int, apart: Collection[tuple[int, str]], arm: str) -> tuple[Purpose, ...]:
-    """Return the purposes of an arm; apart: the arms whose steps are taken apart (`evidence.overlap`)."""
-    return TAKEN_APART if (microbatches, arm) in apart else (Purpose.TIMED,)
+def _purposes(
+    microbatches: int, apart: Mapping[tuple[int, str], Sequence[Purpose]], arm: str
+) -> tuple[Purpose, ...]:
+    """Return the purposes of an arm; apart: those of the arms whose steps are taken apart."""
+    return (Purpose.TIMED, *apart.get((microbatches, arm), ()))
 
 
 def steps_of(settings: ConfirmSection) -> StepSettings:

@@ -3,9 +3,9 @@
 It lists all proven known ways that are written out, and what was chosen in another tree (rule redeployed). From
 derived ways and finds of the search it takes the cheapest Program of each of the most promising families (derived
 ways are one); proven ones drawn at random (without them a regret would be over the model's own favourites); the
-cheapest that overlaps with the model's computing (the price sees no computing); and the next cheapest up to a
-number. A lossy find is left out if the developer's own sums keep all bits: it could not be chosen before lossless
-ones.
+cheapest of each family that overlaps with the model's computing (this price sees no computing); and the next
+cheapest up to a number. A lossy find is left out if the developer's own sums keep all bits: it could not be chosen
+before lossless ones.
 """
 
 import hashlib
@@ -173,7 +173,8 @@ def _chosen(place: Place, entries: Sequence[_Entry], settings: ShortlistSection,
     finds.add(Why.FAMILY, _first_of_families(priced), settings.families)
     drawn = sorted((e for e in told_apart if not e.why), key=lambda e: _draw(settings.seed, place, e))
     finds.add(Why.RANDOM, drawn, settings.random)
-    finds.add(Why.OVERLAPS, (e for e in cheapest if overlaps(loads(e.row["program_json"]))), 1)
+    overlapping = (e for e in cheapest if overlaps(loads(e.row["program_json"])))
+    finds.add(Why.OVERLAPS, _first_of_families(overlapping), settings.overlapping)
     rest = [e for e in told_apart if not e.why]
     finds.add(Why.NEXT_CHEAPEST, rest, settings.at_least - sum(bool(e.why) for e in entries))
     return sorted((e for e in entries if e.why), key=_order)

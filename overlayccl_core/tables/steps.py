@@ -31,8 +31,8 @@ STEPS = Table(
         text(
             "purpose",
             values=tuple(Purpose),
-            doc="quiet: the same step with local work in place of every collective; idle: with the values of a "
-            "step before in place of the model's work",
+            doc="quiet: the same step with local work in place of every collective; waited: with each collective "
+            "waited for where it starts; idle: with the values of a step before in place of the model's work",
         ),
         integer("seed", doc="of parameters and batches"),
         integer("launch", doc="which start of the ranks; ratios hold within one only"),

@@ -182,6 +182,23 @@ def make_quiet(module: ModuleType | Deployed) -> None:
             setattr(module, name, lambda *arguments, f=function: (f(*arguments), done))
 
 
+def make_waiting(module: ModuleType | Deployed) -> None:
+    """Make an emitted module wait for each collective where it starts: nothing is in flight while others work."""
+    done = _Done()
+
+    def waited(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            value, work = function(*arguments)
+            work.wait()
+            return value, done
+
+        return call
+
+    for name in CALL_NAMES:
+        if hasattr(module, name):
+            setattr(module, name, waited(getattr(module, name)))
+
+
 class _Held:
     """Live storages and their peak in bytes; views of one storage count once.
 

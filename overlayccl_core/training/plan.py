@@ -57,8 +57,8 @@ class StepSettings:
     Attributes:
         seconds: Time for timed steps; their number follows. An arm SLOW times as long as the fastest gets
             minimum_steps.
-        in_turns: Whether quiet and idle steps take turns with the timed ones, in every launch, as many of each;
-            else a few come after them, in the first launch.
+        in_turns: Whether steps of other purposes (quiet, idle, waited) take turns with the timed ones, in every
+            launch, as many of each; else a few come after them, in the first launch.
     """
 
     seconds: float

@@ -19,7 +19,7 @@ from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.launching.status import NO_JOB, Phase
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training.arm import ArmState, Modules, mean_loss, unsharded_gradients
-from overlayccl_core.training.inspection import count_calls, inspect, make_quiet
+from overlayccl_core.training.inspection import count_calls, inspect, make_quiet, make_waiting
 from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import (
     SLOW,
@@ -35,7 +35,8 @@ from overlayccl_core.training.segments import Tensor
 COLD = 1  # first steps of an arm, recorded as cold; the second is as fast as later ones (benchmarks/cold.py)
 # The same on lazy devices: the first step creates the optimizer's state, an input of later steps.
 COMPILING = 2
-FEW_STEPS = 2  # quiet and idle ones, unless they take turns with the timed ones; they differ little
+FEW_STEPS = 2  # of a step's parts, unless they take turns with the timed ones; they differ little
+CHANGED = {Purpose.QUIET: make_quiet, Purpose.WAITED: make_waiting}  # purposes with modules of their own
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class _Trainer:
         self.records: list[RankRecord] = []
         self.inspections: dict[int, Inspection] = {}  # of arms without a record so far
         self.modules: list[Modules] = []
-        self.quiet: dict[int, Modules] = {}
+        self.changed: dict[tuple[Purpose, int], Modules] = {}
         self.replicas = plan.model.replicas(rank.ranks)
         self.replica = self.replicas[rank.index]
         self.cold = COMPILING if rank.is_lazy else COLD
@@ -81,11 +82,12 @@ class _Trainer:
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
             self.modules.append(Modules.load(arm, self.rank, f"arm_{index}"))
-            if Purpose.QUIET in arm.purposes:
-                silent = Modules.load(arm, self.rank, f"quiet_{index}")
-                for module in silent.modules.values():
-                    make_quiet(module)
-                self.quiet[index] = silent
+            for purpose, change in CHANGED.items():
+                if purpose in arm.purposes:
+                    changed = Modules.load(arm, self.rank, f"{purpose}_{index}")
+                    for module in changed.modules.values():
+                        change(module)
+                    self.changed[purpose, index] = changed
 
     def data(self, seed: int, step: int, replica: int) -> Batch:
         """Return a step's batch on the device, the same for any number of microbatches."""
@@ -154,12 +156,12 @@ class _Trainer:
 
     # ------------------------------------------------------------------------------------------------- steps
     def time(self) -> None:
-        """Time steps of all arms in turns; in turn with them or after them quiet and idle steps."""
+        """Time steps of all arms in turns; in turn with them or after them those of their parts."""
         self.rank.status.enter(Phase.TIMING)
         gc.collect()
         gc.disable()
         settings = self.plan.settings
-        timed, parts = self._courses(Purpose.TIMED), self._courses(Purpose.QUIET, Purpose.IDLE)
+        timed, parts = self._courses(Purpose.TIMED), self._courses(*CHANGED, Purpose.IDLE)
         if settings.in_turns:
             timed, parts = [*timed, *parts], []
         elif self.plan.launch:
@@ -180,7 +182,7 @@ class _Trainer:
         ]
 
     def _state_for(self, purpose: Purpose, index: int, seed: int) -> ArmState:
-        modules = self.quiet[index] if purpose is Purpose.QUIET else None
+        modules = self.changed.get((purpose, index))
         return self.state(index, seed, modules, idle=purpose is Purpose.IDLE)
 
     def _run(self, courses: Sequence[_Course], fewest: int, seconds: float = 0.0) -> None:

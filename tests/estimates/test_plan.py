@@ -86,7 +86,10 @@ def test_nothing_is_compiled_where_nothing_is_published_and_each_probe_is_a_grap
     # entry and exit at M = 1 and M = 4: each a sum that only one direction of the Case runs
     known = [len(catalog.read_library(catalog.library_source("tp_mlp")).strategies)] * 4
     most = sum(
-        max(n + given.shortlist.families + given.shortlist.random + 2, given.shortlist.at_least)
+        max(
+            n + given.shortlist.families + given.shortlist.random + given.shortlist.overlapping + 1,
+            given.shortlist.at_least,
+        )
         for n in known
     )
     bench = next(row for row in planned(given, FIGURES).on_ranks() if row.rule == "bench")
@@ -99,7 +102,7 @@ def test_a_shortlist_is_never_longer_than_what_is_said_of_it() -> None:
     [case, *_] = cases_of(given.changed(models=()), deployment(), "uniform_a2a")
     listed = listed_of(catalog.build(case), given.shortlist)
     strategies = len(catalog.read_library(catalog.library_source("uniform_a2a")).strategies)
-    assert listed == Span(1, strategies + 4 + 2 + 2)
+    assert listed == Span(1, strategies + 1 + 4 + 2 + 3)  # the cheapest, families, at random, with overlap
 
 
 def test_a_search_that_asks_has_a_trial_and_a_second_round() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.evidence.overlap import Apart, Overlap, fastest_of_both, overlap_of
+from overlayccl_core.evidence.overlap import Apart, Overlap, overlap_of, to_take_apart
 from overlayccl_core.evidence.splits import splits_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS
@@ -30,7 +30,7 @@ def steps_of(arm: str, of: Times) -> list[dict[str, Any]]:
 
 
 def found(**arms: Times) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Tables of the launches after the choice; `overlap` in an arm's name says that it does."""
+    """Tables of launches; `overlap` in an arm's name says that it does."""
     steps = [one for arm, of in arms.items() for one in steps_of(arm, of)]
     stamps = [
         row(
@@ -45,12 +45,15 @@ def found(**arms: Times) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
 
 
-def apart(step_us: float) -> Times:
-    return {Purpose.TIMED: step_us, Purpose.QUIET: COMPUTING, Purpose.IDLE: CALLS}
+def apart(step_us: float, waited_us: float | None = None) -> Times:
+    parts = {Purpose.TIMED: step_us, Purpose.QUIET: COMPUTING, Purpose.IDLE: CALLS}
+    return parts if waited_us is None else parts | {Purpose.WAITED: waited_us}
 
 
-def worth(**steps: float) -> Overlap:
-    told = overlap_of("nano", *found(**{arm: apart(us) for arm, us in steps.items()}))
+def worth(own_us: float = 100_000, **steps: float) -> Overlap:
+    """own_us: What the calls of an arm that overlaps take with each waited for."""
+    arms = {arm: apart(us, own_us if "overlap" in arm else None) for arm, us in steps.items()}
+    told = overlap_of("nano", found(**arms)[0])
     assert told is not None
     return told
 
@@ -95,6 +98,20 @@ def test_of_several_arms_the_fastest_of_each_kind_is_compared() -> None:
     assert (told.waited.arm, told.overlapped.arm) == ("waits", "overlaps")
 
 
+@pytest.mark.parametrize(("own_us", "waits", "gain"), [(90_000, 75_000, 1.25), (66_000, 75_000, 1.1)])
+def test_overlap_has_to_beat_the_other_arm_and_its_own_calls_waited_for(
+    own_us: float, waits: float, gain: float
+) -> None:
+    told = worth(own_us=own_us, waits=waits, overlaps=60_000)
+    assert told.gain is not None and told.gain.value == pytest.approx(gain, rel=0.01)
+
+
+def test_its_own_calls_waited_for_are_enough_to_tell() -> None:
+    told = worth(own_us=75_000, overlaps=60_000)
+    assert told.waited is None and told.gain is not None
+    assert told.gain.value == pytest.approx(1.25, rel=0.01)
+
+
 def test_without_an_overlapping_arm_it_was_not_tried() -> None:
     told = worth(waits=70_000)
     assert told.gain is None and told.said.startswith(
@@ -106,7 +123,7 @@ def test_launches_that_differ_leave_open_whether_more_could_be_hidden() -> None:
     steps = {launch: (us,) for launch, us in enumerate((40.0, 60.0, 50.0))}
     parts = {launch: (45.0,) for launch in steps}
     one = Apart(
-        **{"model": "nano", "microbatches": 1, "arm": "developer", "overlaps": False},
+        **{"model": "nano", "microbatches": 1, "arm": "developer"},
         **{"step": steps, "computing": parts, "calls": parts},
     )
     assert (
@@ -116,7 +133,7 @@ def test_launches_that_differ_leave_open_whether_more_could_be_hidden() -> None:
 
 
 def test_where_no_step_was_taken_apart_there_is_no_verdict() -> None:
-    assert overlap_of("nano", *found(waits={Purpose.TIMED: 70_000})) is None
+    assert overlap_of("nano", found(waits={Purpose.TIMED: 70_000})[0]) is None
 
 
 def test_the_arms_that_are_taken_apart_are_the_fastest_as_trained() -> None:
@@ -124,4 +141,7 @@ def test_the_arms_that_are_taken_apart_are_the_fastest_as_trained() -> None:
     steps, stamps = found(**{arm: {Purpose.TIMED: of} for arm, of in us.items()})
     stamps = stamps.with_columns(program=pl.col("arm"))
     trained = splits_of("nano", steps, stamps)
-    assert [one.arm for one in fastest_of_both(trained, stamps)] == ["hand_bundled", "finalist_overlap"]
+    assert to_take_apart(trained, stamps) == {
+        (2, "hand_bundled"): (Purpose.QUIET, Purpose.IDLE),
+        (2, "finalist_overlap"): (Purpose.QUIET, Purpose.IDLE, Purpose.WAITED),
+    }

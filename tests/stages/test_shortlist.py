@@ -162,7 +162,7 @@ def test_some_are_drawn_at_random_and_the_seed_decides(flow: SimpleNamespace) ->
     assert len(draws) > 1
 
 
-def test_the_cheapest_that_overlaps_is_listed_though_a_known_way_overlaps_too(flow: SimpleNamespace) -> None:
+def test_the_cheapest_that_overlap_are_listed_though_a_known_way_overlaps_too(flow: SimpleNamespace) -> None:
     """The price sees no computing behind which a collective could hide; single_graph is always listed."""
     ways = {module(text) for text in flow.known_ways["program_json"].drop_nulls()}
     [way] = flow.prices.filter(strategy="single_graph", direction="forward")["predicted_us"]
@@ -178,7 +178,9 @@ def test_the_cheapest_that_overlaps_is_listed_though_a_known_way_overlaps_too(fl
         frame = flow.candidates.with_columns(
             predicted_us=pl.col("candidate").replace_strict(us, default=pl.col("predicted_us"))
         )
-        return names(listed(flow, candidates=frame, families=1, random=0, at_least=1), "overlaps")
+        return names(
+            listed(flow, candidates=frame, families=1, random=0, overlapping=1, at_least=1), "overlaps"
+        )
 
     slow = dict.fromkeys(finds, 2 * way)
     for one in finds:
@@ -243,7 +245,8 @@ def test_equal_programs_are_listed_once_under_both_reasons(flow: SimpleNamespace
         row | ({k: developer[k] for k in program} if row["strategy"] == "single_graph" else {})
         for row in flow.known_ways.to_dicts()
     ]
-    entries = listed(flow, known_ways=pl.DataFrame(rows, schema=flow.known_ways.schema))
+    ways = pl.DataFrame(rows, schema=flow.known_ways.schema)
+    entries = listed(flow, known_ways=ways, overlapping=0)
     assert entries[0]["candidate"] == "developer" and entries[0]["why"] == ["developer", "single_graph"]
     assert "single_graph" not in {row["candidate"] for row in entries}
 

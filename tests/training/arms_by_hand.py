@@ -20,11 +20,13 @@ from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.numerics import NumericsClass
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply
+from overlayccl_core.rewrites.classes import site_classes
 from overlayccl_core.tables.steps import STAMPS
 from overlayccl_core.training.launches import Training, arm_site, module_name
 from overlayccl_core.training.plan import Arm, StepSettings
@@ -56,12 +58,13 @@ class Arms:
         rewrite: Step | None = None,
         **strategies: str,
     ) -> None:
-        """strategies: site -> a known way's name, or one of the cheats; rewrite: applied to all of them."""
+        """strategies: site -> a known way's name, or one of the cheats; rewrite: applied where its class is."""
         cases = cases_of_model(self.model, self.deployment, microbatches)
         sites = []
         for site in sites_of(self.model, microbatches, self.deployment.ranks):
             program = self._program(cases[site.name], site.direction, strategies[site.name])
-            program = apply(program, rewrite) if rewrite else program
+            if rewrite and rewrite[1] in site_classes(program, COLLECTIVES):
+                program = apply(program, rewrite)
             self.sources[module_name(program.digest)] = backend_of(self.deployment).emit(program)
             sites.append(arm_site(site.name, program, cases[site.name].members()))
         self.arms.append(Arm(name=name, microbatches=microbatches, sites=tuple(sites), purposes=purposes))

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import BinaryIO
 
@@ -42,7 +42,11 @@ tc qdisc add dev eth0 root tbf rate "$1" burst "$2" limit "$3" ||
 
 def link_bytes_per_s(deployment: Deployment) -> float | None:
     """Return the rate that the deployment's file gives; None if it is no rate."""
-    told = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg])bit", deployment.launcher_options.get(RATE, ""))
+    return _bytes_per_s(deployment.launcher_options.get(RATE, ""))
+
+
+def _bytes_per_s(rate: str) -> float | None:
+    told = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg])bit", rate)
     return float(told[1]) * BITS[told[2]] / 8 or None if told else None
 
 
@@ -115,14 +119,20 @@ def start(
     deployment: Deployment, towards: Where, environment: Mapping[str, str], printed: BinaryIO
 ) -> "subprocess.Popen[bytes]":
     """Start the process of the switch, which makes the nodes' namespaces and starts their agents."""
-    rate = link_bytes_per_s(deployment)
-    assert rate is not None, "refused before"
-    link = [deployment.launcher_options[RATE], str(_burst_bytes(rate))]
+    rate = deployment.launcher_options[RATE]
     return subprocess.Popen(
-        [*_unshare(), sys.executable, "-P", "-m", HOSTS, str(deployment.nodes), *link, *agent(towards)],
+        on_hosts(deployment.nodes, rate, agent(towards)),
         env={**os.environ, **environment},
         stdout=printed,
         stderr=printed,
         start_new_session=True,
         preexec_fn=processes.with_me(),
     )
+
+
+def on_hosts(nodes: int, rate: str, command: Sequence[str]) -> list[str]:
+    """Return the words that run a command on each of so many hosts, on shaped links (`rate`: 400mbit)."""
+    bytes_per_s = _bytes_per_s(rate)
+    assert bytes_per_s is not None, "refused before"
+    link = [rate, str(_burst_bytes(bytes_per_s))]
+    return [*_unshare(), sys.executable, "-P", "-m", HOSTS, str(nodes), *link, *command]

@@ -65,6 +65,10 @@ MAY_IMPORT = {
         *("rewrites", "gates", "costmodel", "measuring", "asking", "sandbox", "step"),
     },
 }
+MAY_IMPORT["tuning"] = {
+    *("program", "catalog", "rewrites", "gates", "deployments", "configuration"),
+    *("emit", "evidence", "observing"),
+}
 MAY_IMPORT["report"] = set(MAY_IMPORT)
 MAY_IMPORT["archiving"] = set(MAY_IMPORT) - {"report"}
 MAY_IMPORT["stages"] = set(MAY_IMPORT)

@@ -43,7 +43,7 @@ def compare(command: Sequence[str], tree: Path, output: Path, *, steps: int, min
     Pairs of launches go on until the interval's half-width is at most 5%, or the time is over.
 
     Args:
-        tree: Results of the captured step's run.
+        tree: Results of the captured step's run, or the folder of one that tuned itself.
         output: Gets the table `script_steps`.
         steps: Training steps of a launch.
         minutes: After which no more than the fewest pairs begin.
@@ -60,11 +60,11 @@ def compare(command: Sequence[str], tree: Path, output: Path, *, steps: int, min
             print("No call of the script has a faster way by itself: leave it as it is.")
             print(*ways.others, sep="\n", end="\n" * bool(ways.others))
             return 0
-        ways.lay(folder)
+        variables = ways.lay(folder)
         until = time.monotonic() + 60 * minutes
         for pair in count():
             ranks = {
-                mode: _launch(command, folder, f"{pair}-{mode}", mode, steps)
+                mode: _launch(command, folder, f"{pair}-{mode}", mode, steps, variables)
                 for mode in ((PLAIN, TUNED) if pair % 2 == 0 else (TUNED, PLAIN))
             }
             found += (row for mode, of in ranks.items() for row in rows(pair, mode, of))
@@ -95,10 +95,12 @@ def _check(tree: Path, size: int, ranks: Mapping[str, Mapping[int, Launched]]) -
         )
 
 
-def _launch(command: Sequence[str], folder: Path, name: str, mode: str, steps: int) -> dict[int, Launched]:
+def _launch(
+    command: Sequence[str], folder: Path, name: str, mode: str, steps: int, variables: Mapping[str, str]
+) -> dict[int, Launched]:
     timed = folder / name
     timed.mkdir()
-    ways = {"OVERLAYCCL_WAYS": str(folder)} if mode == TUNED else {}
+    ways = variables if mode == TUNED else {}
     code = started(command, folder, {"OVERLAYCCL_STEPS": f"{steps} {timed}", **ways})
     return launched(timed, mode, code)
 

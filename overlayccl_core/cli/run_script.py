@@ -4,14 +4,23 @@
 deployed a way is made in that way, on all ranks alike; every other stays as it is. Without --ways all stay.
 With --export the folder for a cluster is written in place of a start: our process group and the ways, which need
 torch alone.
+
+`overlayccl run --online calls.parquet -- torchrun ... train.py` needs no run before it: each call is made in all of
+its proven ways while the script trains, and the fastest is found there (`process_group/online.py`).
 """
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 
+from overlayccl_core.cli.context import context
 from overlayccl_core.cli.render import say
-from overlayccl_core.cli.script import command_of, lay_group, started, ways_of
+from overlayccl_core.cli.script import command_of, key_of, lay_group, started, ways_of
+from overlayccl_core.process_group.parts import MODULE, WAYS
+from overlayccl_core.tables.captured import CAPTURED_CALLS
+from overlayccl_core.tables.table import read
+from overlayccl_core.tuning.open_ways import arms_of, module_of, spaces
 
 EXAMPLE = "overlayccl run --ways results/local-calls -- torchrun --nproc-per-node 4 train.py"
 
@@ -19,6 +28,18 @@ EXAMPLE = "overlayccl run --ways results/local-calls -- torchrun --nproc-per-nod
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare its arguments."""
     parser.add_argument("--ways", type=Path, metavar="RUN", help="the results of a captured step's run")
+    parser.add_argument(
+        "--online",
+        type=Path,
+        metavar="CALLS",
+        help="a captured step: try all proven ways of its calls while the script trains, and go on in the fastest",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="of --online: the ways and what was found stay here, for --ways, `capture --compare`, the next run",
+    )
     parser.add_argument(
         "--export", type=Path, metavar="FOLDER", help="write all that the ranks need, start nothing"
     )
@@ -29,6 +50,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Return the exit code of the script."""
+    if arguments.online is not None and arguments.ways is not None:
+        raise ValueError("--ways names ways that were chosen, --online leaves them open: give one of the two")
+    if arguments.keep is not None and arguments.online is None:
+        raise ValueError("--keep is for what --online finds: name the captured step")
     if arguments.export is not None:
         if arguments.script:
             raise ValueError("--export starts nothing: leave the command out")
@@ -36,15 +61,42 @@ def run(arguments: argparse.Namespace) -> int:
     command = command_of(arguments.script, EXAMPLE)
     with tempfile.TemporaryDirectory(prefix=".overlayccl-", dir=Path()) as name:
         folder = Path(name).resolve()
-        variables = {}
+        variables: dict[str, str] = {}
         if arguments.ways is not None:
             ways = ways_of(arguments.ways)
             if ways.rows:
-                ways.lay(folder)
-                variables["OVERLAYCCL_WAYS"] = str(folder)
+                variables = ways.lay(folder)
             for line in () if ways.rows else ("no other way, so the script runs as it is", *ways.others):
                 say(f"{arguments.ways}: {line}")
+        if arguments.online is not None:
+            kept = folder if arguments.keep is None else arguments.keep.resolve()
+            _lay_open_ways(arguments, kept)
+            variables = {"OVERLAYCCL_WAYS": str(kept), "OVERLAYCCL_TUNED": str(kept)}
         return started(command, folder, variables)
+
+
+def _lay_open_ways(arguments: argparse.Namespace, folder: Path) -> None:
+    """Lay the ways of a captured step's calls, all of them, and say how many there are.
+
+    What was found about the same ways before stays there.
+    """
+    where = context(arguments)
+    try:
+        space = spaces(
+            read(CAPTURED_CALLS, arguments.online), where.settings, where.deployment, where.capabilities()
+        )
+    except ValueError as error:
+        raise ValueError(f"--online {arguments.online}: {error}") from None
+    if not space:
+        raise ValueError(f"--online {arguments.online}: no call of the step has another proven way")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MODULE).write_text(module_of(space, where.deployment))
+    rows = [
+        {"key": key_of(case), "case": case.id, "ways": list(arms_of(ways))} for case, ways in space.items()
+    ]
+    (folder / WAYS).write_text(json.dumps(rows, indent=1))
+    many = sum(map(len, space.values()))
+    say(f"{arguments.online}: {len(space)} calls with {many} proven ways, tried while the script trains")
 
 
 def _export(folder: Path, ways: Path | None) -> int:

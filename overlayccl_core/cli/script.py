@@ -21,7 +21,8 @@ from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.observing.regions import KINDS as CALLS
 from overlayccl_core.observing.regions import Region, bundles, cut
 from overlayccl_core.problems.captured import calls_of
-from overlayccl_core.process_group.parts import MODULE, VARIABLES, WAYS, Key
+from overlayccl_core.process_group.parts import FOUND, MODULE, VARIABLES, WAYS, Key
+from overlayccl_core.program.case import Case
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -78,24 +79,30 @@ def lay_group(folder: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class DeployedWays:
-    """What a run deployed for the calls of a script.
+    """What a run deployed for the calls of a script, or what a script that tuned itself has kept.
 
     Attributes:
         module: The deployed module.
         rows: Which calls each Case makes, as in ways.json.
         ranks: How many ranks the captured script had.
         others: What else was chosen, and why no call of the script is made so: a line each.
+        found: Files of what ranks found out about ways that are open.
     """
 
     module: Path
     rows: list[dict[str, Any]]
     ranks: int
     others: list[str]
+    found: tuple[Path, ...] = ()
 
-    def lay(self, folder: Path) -> None:
-        """Lay both files into a folder of proven ways."""
+    def lay(self, folder: Path) -> dict[str, str]:
+        """Lay all files into a folder of proven ways; return the variables with which ranks take them."""
         shutil.copyfile(self.module, folder / MODULE)
         (folder / WAYS).write_text(json.dumps(self.rows, indent=1))
+        for file in self.found:
+            shutil.copy(file, folder)
+        tuned = {"OVERLAYCCL_TUNED": str(folder)} if self.found else {}
+        return {"OVERLAYCCL_WAYS": str(folder), **tuned}
 
 
 def ways_of(tree: Path) -> DeployedWays:
@@ -104,12 +111,14 @@ def ways_of(tree: Path) -> DeployedWays:
     A Case whose plain calls stand, or whose other way is not faster beyond noise, has no row.
 
     Args:
-        tree: Results of `snakemake ... --config captured=FILE`.
+        tree: Results of `snakemake ... --config captured=FILE`, or the folder of `overlayccl run --online --keep`.
 
     Raises:
         ValueError: It has no deployed module of captured calls, or not the one that was timed, or is of another
             step than the one captured there.
     """
+    if (tree / WAYS).is_file():
+        return _kept(tree)
     tables = [(DEPLOYED, tree / DEPLOYED_FILE), (CASES, tree / "problems" / CAPTURED / "cases.parquet")]
     module, captured, preset = tree / "deploy" / MODULE, tree / KEPT, tree / FILE
     if not all(path.is_file() for path in (module, captured, preset, *(path for _, path in tables))):
@@ -147,6 +156,17 @@ def ways_of(tree: Path) -> DeployedWays:
     return DeployedWays(module=module, rows=rows, ranks=int(calls["world_size"][0]), others=others)
 
 
+def _kept(folder: Path) -> DeployedWays:
+    """Return the open ways of a folder, and what was found about them."""
+    rows, found = json.loads((folder / WAYS).read_text()), tuple(sorted(folder.glob(FOUND)))
+    if not found:
+        raise ValueError(
+            f"{folder}: nothing was found out there yet: let `overlayccl run --online` come to its end"
+        )
+    ranks = json.loads(found[0].read_text())["where"]["world_size"]
+    return DeployedWays(module=folder / MODULE, rows=rows, ranks=int(ranks), others=[], found=found)
+
+
 def _least_gain(row: Mapping[str, Any]) -> float:
     """Return the low end of how many times as fast as the script's own calls a deployed Program is.
 
@@ -157,6 +177,13 @@ def _least_gain(row: Mapping[str, Any]) -> float:
         return float(over)
     known = row["instead"] == row["best_other"] and row["gain_high"]
     return float(over / row["gain_high"]) if known else 0.0
+
+
+def key_of(case: Case) -> Key:
+    """Return the key of the call of a Case with one."""
+    placed = {"dtype": case.dtype.value, "ranks": case.ranks}
+    [call] = calls_of(case)
+    return _made(call, placed, case.groups if case.strided else 1).key
 
 
 class Made(NamedTuple):

@@ -6,6 +6,7 @@ OVERLAYCCL_RECORD or OVERLAYCCL_WAYS, every process group of the process is ours
 - OVERLAYCCL_RECORD: folder for a record of the script's steps; OVERLAYCCL_WHOLE: the script goes on afterwards.
 - OVERLAYCCL_FAKE: with OVERLAYCCL_RECORD; this process is RANK of WORLD_SIZE, and there are no others.
 - OVERLAYCCL_WAYS: folder with proven ways of making the script's calls.
+- OVERLAYCCL_TUNED: folder for what is found out about the ways while the script trains; a next run begins there.
 - OVERLAYCCL_STEPS: `<count> <folder>`: time so many steps, write them there, and end.
 """
 
@@ -51,7 +52,8 @@ def autoload() -> None:
         if ways:
             from .tuned import Tuned
 
-            tuned = Tuned(Path(ways))
+            kept = os.environ.get("OVERLAYCCL_TUNED")
+            tuned = Tuned(Path(ways), Path(kept) if kept else None)
             said.update(made=tuned.made, numerics=tuned.numerics)
             return tuned
         return plain

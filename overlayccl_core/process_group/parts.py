@@ -5,7 +5,9 @@ from typing import NamedTuple
 MODULE = "captured.py"
 WAYS = "ways.json"
 """The files of a folder of proven ways: a deployed module, and which of its Cases makes which calls."""
-VARIABLES = tuple(f"OVERLAYCCL_{name}" for name in ("RECORD", "WHOLE", "FAKE", "WAYS", "STEPS"))
+FOUND = "tuned-*.json"
+"""Files, one of each leader, with what ranks found out about ways that are open; `*`: its rank."""
+VARIABLES = tuple(f"OVERLAYCCL_{name}" for name in ("RECORD", "WHOLE", "FAKE", "WAYS", "STEPS", "TUNED"))
 """What `autoload.py` reads."""
 
 SKIPPED, TIMED = 3, 5

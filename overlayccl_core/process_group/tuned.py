@@ -5,13 +5,17 @@ the library connects the group, and looks there at its first call that has a way
 can be out of step. Where ranks differ, or one has no folder, all calls of the group stay as they are.
 
 A way that needs groups of some of the ranks makes them at its first call, which then waits for all ranks.
+
+Where a Case's ways are open, each call is made in the one that the group's plan says (online.py).
 """
 
 import atexit
 import os
 import sys
+import time
 import warnings
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +25,26 @@ import torch.distributed as dist
 from .bundles import Bundles, ProvenCall, Walk, fewest, is_eager
 from .calls import METHODS, argument, tensors
 from .group import Group, plain
+from .online import Kept as Findings
+from .online import Tuner, told
 from .parts import Key
 from .queue import NESTED, Queue, QueuedWork, finished, keep_out_of_coalescing
+from .steps import at_each_step
 from .ways import ProvenWays, ends, options
 
 SAID = "overlayccl: ways of rank "
+PLAIN = "plain"
+"""The way of a call as the script wrote it."""
 BESIDE = {"send", "recv", "recv_anysource"}
 """Methods that a library keeps apart from collectives: a rank may wait in one for what comes after another's."""
 
 
 class Tuned:
     """Calls in the ways of a folder.
+
+    Args:
+        folder: The ways.
+        findings: A folder for what is found out about them; None: it is not kept.
 
     Attributes:
         made: Case -> how many times it was used.
@@ -41,22 +54,36 @@ class Tuned:
         ValueError: It is no such folder.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, findings: Path | None = None) -> None:
         self._ways = ProvenWays(folder)
+        self._tuners: dict[str, list[Tuner]] = {}
+        self._groups: Counter[str] = Counter()  # a name comes again after `destroy_process_group`
+        self._findings = Findings(findings, int(os.environ.get("RANK", "0")), _here(self._ways.digest))
         self._bundles = Bundles(set(self._ways.bundles), fewest, self._together)
         self._has_bundles = bool(self._ways.bundles)
         self._is_first = True
         self.made: dict[str, int] = {}
         self.numerics = self._ways.numerics
+        if self._ways.arms:
+            at_each_step(self._end_step)
         keep_out_of_coalescing()
         atexit.register(self._end)
 
     def _end(self) -> None:
         """Make what waits, as the process ends; say so if nothing was ever made in a way."""
         self._bundles.make_all()
+        led = {name: of[-1] for name, of in self._tuners.items() if of[-1].leads}
+        for tuner in led.values():
+            print(f"overlayccl: {told(tuner)}", file=sys.stderr)
+        self._findings.write(led)
         if not self.made and os.environ.get("RANK", "0") == "0":
             why = "the ways are of other calls, or ranks differ in them"
             print(f"overlayccl: no call was made in a proven way: {why}", file=sys.stderr)
+
+    def _end_step(self) -> None:
+        for of in self._tuners.values():
+            for tuner in of:
+                tuner.end_step()
 
     def groups_wait(self) -> None:
         """Send what waits: a group is about to be made, for which ranks wait that may need it."""
@@ -97,6 +124,8 @@ class Tuned:
         found = ends(method, args)
         assert found is not None  # or it would have no key
         given, taken = found
+        if given.device.type != "cpu" and self._ways.cases.get(key) in self._ways.arms:
+            return self._passed(group, kept, method, args, kwargs)  # its calls return before they are over
         self._connect(group, kept, key, given.device)
         call = ProvenCall(key, given, taken, lambda call: self._alone(call, group, method, args, kwargs))
         on_host = given.device.type == "cpu"  # a device has streams: no thread of ours, and no bundles
@@ -137,18 +166,31 @@ class Tuned:
         case = self._ways.cases.get(call.key)
         if case is None:
             return plain(group, method, args, kwargs)
-        self._run(group.kept, case, [call])
+        tuner = group.kept.tuners.get(call.key)
+        if tuner is None:
+            self._run(group.kept, case, "chosen", [call])
+            return None
+        way, begin = tuner.way(), time.perf_counter()
+        if way != PLAIN:
+            self._run(group.kept, case, way, [call])
+        else:
+            work = plain(group, method, args, kwargs)
+            if tuner.is_settled:  # nothing of ours is in between
+                tuner.took(None)
+                return work
+            work.wait()
+        tuner.took(time.perf_counter() - begin)
         return None
 
     def _together(self, group: Group | None, calls: list[ProvenCall]) -> None:
         assert group is not None
-        self._run(group.kept, self._ways.bundles[tuple(call.key for call in calls)], calls)
+        self._run(group.kept, self._ways.bundles[tuple(call.key for call in calls)], "chosen", calls)
 
-    def _run(self, kept: "Kept", case: str, calls: list[ProvenCall]) -> None:
+    def _run(self, kept: "Kept", case: str, way: str, calls: list[ProvenCall]) -> None:
         self.made[case] = self.made.get(case, 0) + 1
         results: dict[Any, torch.Tensor] = {}
         given = {("given", i): call.given.resolve_neg().contiguous().view(-1) for i, call in enumerate(calls)}
-        self._ways.module.answer(kept.connected[case].forward(), given, results)
+        self._ways.module.answer(kept.connected[case, way].forward(), given, results)
         for i, call in enumerate(calls):  # as the library writes: autograd does not see it
             call.taken.data.copy_(results["result", i].view(call.taken.shape))
 
@@ -179,19 +221,39 @@ class Tuned:
         cases += [
             self._ways.cases[one] for keys in ((key,), *begun) for one in keys if one in self._ways.cases
         ]
-        ranks, module, here = kept.ranks, self._ways.module, kept.group
+        ranks, module, here, parts = kept.ranks, self._ways.module, kept.group, kept.parts
 
-        def made(wanted: tuple[int, ...]) -> Any:
-            whole = wanted == ranks
-            return here() if whole else dist.new_group(list(wanted), use_local_synchronization=True)
+        def group_of(wanted: tuple[int, ...]) -> Any:
+            if wanted == ranks:
+                return here()
+            made = parts[wanted]() if wanted in parts else None
+            if made is None:
+                made = dist.new_group(list(wanted), use_local_synchronization=True)
+                parts[wanted] = weakref.ref(made)
+            return made
 
         with NESTED.here():
             for case in cases:
-                if case not in kept.connected:
-                    kept.connected[case] = module.Connected(
-                        *(case, module.ENTRIES[case], (ranks,), made, device),
-                        *("chosen", False, module.Held(group)),
-                    )
+                open_ways = [arm.way for arm in self._ways.arms.get(case, ()) if arm.way != PLAIN]
+                for way in open_ways or ["chosen"]:
+                    if (case, way) not in kept.connected:
+                        kept.connected[case, way] = module.Connected(
+                            *(case, module.ENTRIES[case], (ranks,), group_of, device),
+                            *(way, False, module.Held(group)),
+                        )
+        if arms := self._ways.arms.get(self._ways.cases.get(key, "")):
+            name = f"{' '.join(map(str, key))}, ranks {' '.join(map(str, ranks))}"
+            before = self._tuners.setdefault(name, [])  # of groups of the same ranks
+            named = f"{group.group_name} {key}"
+            found = before[-1].found if before else self._findings.begin(name, arms)
+            kept.tuners[key] = Tuner(
+                *(key, arms, kept.plans(), self._ways.digest),
+                found=found,
+                leads=not group.rank(),
+                before=self._groups[named],
+            )
+            self._groups[named] += 1
+            before.append(kept.tuners[key])
 
 
 class Kept:
@@ -200,7 +262,9 @@ class Kept:
     Attributes:
         is_agreed: Whether its ranks have the same ways; None before anybody asked.
         keys: The calls whose Cases are connected.
-        connected: Case -> its calls on this group.
+        connected: (Case, way) -> its calls on this group.
+        parts: Ranks -> a group of some of these.
+        tuners: What is found out about calls whose way is open.
     """
 
     def __init__(self, group: Group) -> None:
@@ -211,7 +275,24 @@ class Kept:
         self.walk = Walk(self.group, self.queue)
         self.is_agreed: bool | None = None
         self.keys: set[Key] = set()
-        self.connected: dict[str, Any] = {}
+        self.connected: dict[tuple[str, str], Any] = {}
+        self.parts: dict[tuple[int, ...], weakref.ref[dist.ProcessGroup]] = {}
+        self.tuners: dict[Key, Tuner] = {}
+        self._plans: dist.Store | None = None
+
+    def plans(self) -> dist.Store:
+        """The group's store, for plans: a connection of its own, so that who waits for one keeps nobody else."""
+        if self._plans is None:
+            group = self.group()
+            assert group is not None
+            self._plans = group.get_group_store().clone()
+        return self._plans
+
+
+def _here(digest: str) -> dict[str, str]:
+    """Return what findings hold for: these ways, this torch, so many ranks on so many hosts."""
+    of = {name.lower(): os.environ.get(name, "") for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")}
+    return {"ways": digest, "torch": str(torch.__version__), **of}
 
 
 def _have_met(group: Group) -> bool:

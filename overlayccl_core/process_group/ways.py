@@ -1,7 +1,8 @@
 """A folder of proven ways, and which of a script's calls they are for.
 
 `captured.py` is a deployed module. `ways.json` says which of its Cases makes which calls: rows
-`{"key": [...], "case": id}` for one call, `{"bundle": [[...], ...], "case": id}` for calls one after another.
+`{"key": [...], "case": id}` for one call, `{"bundle": [[...], ...], "case": id}` for calls one after another. A row
+of one call with `"ways": [[way, family, parts], ...]` leaves open which of them: online.py finds out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from .calls import METHODS, argument
+from .descent import Arm
 from .parts import MODULE, WAYS, Key
 
 SINGLE = {
@@ -29,6 +31,9 @@ SINGLE = {
 }
 """Methods whose sizes the library wants equal on all ranks of a group: without splits, those of all_to_all."""
 
+
+CLASSES = ("exact", "reordered", "lossy")
+"""Of numerics, the best first."""
 
 Bundle = tuple[Key, ...]
 """Calls one after another."""
@@ -41,6 +46,7 @@ class ProvenWays:
         module: The deployed module.
         cases: A call -> the Case that makes it.
         bundles: Calls one after another -> the Case that makes them together.
+        arms: Case -> its ways, if it is open which is the fastest; the first is the script's own call.
         numerics: Case -> class of its numerics: exact, reordered, lossy.
         digest: Of both files.
 
@@ -56,18 +62,23 @@ class ProvenWays:
             self.bundles: dict[Bundle, str] = {
                 tuple(Key(*key) for key in row["bundle"]): str(row["case"]) for row in rows if "bundle" in row
             }
+            self.arms = {
+                str(row["case"]): [Arm(*arm) for arm in row["ways"]] for row in rows if "ways" in row
+            }
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder} is no folder of proven ways, it needs {MODULE} and {WAYS}: {error!r}"
             ) from error
         self.module = _loaded(folder / MODULE)
-        self.numerics = {
-            case: entry.ways["chosen"].said["numerics"]["forward"]
-            for case, entry in self.module.ENTRIES.items()
-        }
+        self.numerics = {case: self._numerics(case, entry) for case, entry in self.module.ENTRIES.items()}
         self.digest = hashlib.sha256(b"\n".join(texts)).hexdigest()
         self._keys = {*self.cases, *(key for keys in self.bundles for key in keys)}
         self._sizes = {(key.elements, getattr(torch, key.dtype)) for key in self._keys}
+
+    def _numerics(self, case: str, entry: Any) -> str:
+        """Return the class of a Case's way; of several the worst."""
+        ways = [arm.way for arm in self.arms.get(case, ())] or ["chosen"]
+        return max((str(entry.ways[way].said["numerics"]["forward"]) for way in ways), key=CLASSES.index)
 
     def fit(self, ranks: int) -> bool:
         """Whether a group of a job with so many ranks can have a call of the folder."""

@@ -10,8 +10,8 @@ from overlayccl_core.tables.steps import CONFIRMED_STEPS
 
 READING = (
     "A step taken apart: its computing alone (the calls replaced by local work), its calls alone (the computing "
-    "replaced by its results of a step before), both, and both with each call waited for where it starts, in turns "
-    "in the launches after the choice. Hidden is the "
+    "replaced by its results of a step before), both, and both waiting for each call where it starts, in turns in "
+    "the launches after the choice. Hidden is the "
     "share of the calls' time that does not lengthen the step; at most as much as the computing is long. The step "
     "over the longer of its parts: no order of the same calls makes it shorter than 1."
 )
@@ -21,7 +21,7 @@ COLUMNS: Mapping[str, Callable[[Apart], str]] = {
     "M": lambda one: str(one.microbatches),
     "calls": lambda one: "overlapped" if one.overlaps else "waited",
     "step": lambda one: ms(median_us(one.step)),
-    "its calls waited for": lambda one: "-" if one.waited is None else ms(median_us(one.waited)),
+    "waiting": lambda one: "-" if one.waited is None else ms(median_us(one.waited)),
     "computing alone": lambda one: ms(median_us(one.computing)),
     "calls alone": lambda one: ms(median_us(one.calls)),
     "hidden": lambda one: _shares(one),

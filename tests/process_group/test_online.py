@@ -1,0 +1,209 @@
+"""Ways that are open: what ranks find while they train, and that all of them make each call in the same way."""
+
+import json
+import re
+import subprocess
+import sys
+import zlib
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from overlayccl_core import catalog
+from overlayccl_core.cli.script import key_of
+from overlayccl_core.configuration.deployment import load
+from overlayccl_core.process_group.descent import FEWEST, Arm
+from overlayccl_core.process_group.online import COLD, SETTLED, Kept, Plan, Tuner, told
+from overlayccl_core.process_group.parts import Key
+from overlayccl_core.process_group.ways import ProvenWays
+from overlayccl_core.tuning.open_ways import arms_of, module_of
+from overlayccl_core.tuning.space import space_of
+from tests.process_group.online_rank import CALLS, ELEMENTS, FAST
+
+SCRIPT = Path(__file__).with_name("online_rank.py")
+KEY = Key("all_reduce", "sum", "float32", 8, 2)
+ARMS = [Arm("plain", "as_written", 1), Arm("ring", "ring", 1), Arm("ring_in_2", "ring", 2)]
+
+
+def tuners(
+    digest: str = "ways", store: dist.Store | None = None, before: int = 0, **leader: Any
+) -> tuple[Tuner, Tuner]:
+    """A leader, and a rank that follows, with a store between them."""
+    store = store or dist.HashStore()
+    return (
+        Tuner(KEY, ARMS, store, "ways", leads=True, before=before, **leader),
+        Tuner(KEY, ARMS, store, digest, leads=False, before=before),
+    )
+
+
+def calls(count: int, leader: Tuner, other: Tuner, **seconds: float) -> list[str]:
+    """Make calls on both, the leader first; `seconds`: of each way. Returns the ways, which must be the same."""
+    ways = []
+    for _ in range(count):
+        way = leader.way()
+        assert other.way() == way
+        leader.took(seconds.get(way, 1.0))
+        other.took(9.0)  # only the leader's times count
+        ways.append(way)
+    return ways
+
+
+def test_all_ranks_make_each_call_in_the_way_that_the_leader_says() -> None:
+    leader, other = tuners()
+    ways = calls(COLD + 32, leader, other, ring=0.5, ring_in_2=0.4)
+    assert set(ways[:COLD]) == {"plain"}
+    turns = [ways[n : n + 2] for n in range(COLD, COLD + 2 * FEWEST, 2)]
+    assert all(set(two) == {"plain", "ring"} for two in turns)
+    assert ways[-1] == "ring_in_2" and leader.found == ARMS[2]
+    assert "ring_in_2 (2 of 2 ways tried in" in told(leader)
+
+
+def test_a_rank_that_follows_never_reads_ahead_of_the_leader() -> None:
+    leader, other = tuners()
+    for _ in range(COLD):
+        for one in (leader, other):
+            one.way()
+            one.took(1.0)
+    other._store.set_timeout(timedelta(milliseconds=50))
+    with pytest.raises(dist.DistStoreError):
+        other.way()  # the plan is not there before the leader's own call
+    leader.way()
+    assert other.way() in ("plain", "ring")
+
+
+def test_plans_of_a_group_that_was_destroyed_are_not_those_of_its_successor() -> None:
+    leader, other = tuners()
+    calls(COLD + 64, leader, other, ring=0.5)
+    again, follows = tuners(store=leader._store, before=1)
+    calls(COLD, again, follows)
+    follows._store.set_timeout(timedelta(milliseconds=50))
+    with pytest.raises(dist.DistStoreError):
+        follows.way()
+
+
+def test_a_plan_of_other_ways_or_with_a_flipped_bit_is_refused() -> None:
+    leader, other = tuners(digest="others")
+    calls(COLD, leader, other)
+    leader.way()
+    with pytest.raises(RuntimeError, match=r"plan of the leader for call 8 .* is not of these ways"):
+        other.way()
+    leader, other = tuners()
+    calls(COLD, leader, other)
+    leader.way()
+    name = f"overlayccl: plan of {' '.join(map(str, KEY))}, 0, {COLD}"
+    leader._store.set(name, leader._store.get(name).decode().replace("ring", "rinG"))
+    with pytest.raises(RuntimeError, match="is not of these ways"):
+        other.way()
+
+
+def test_where_times_change_all_ways_are_tried_again() -> None:
+    leader, other = tuners()
+    calls(COLD + 64, leader, other, ring=0.5, ring_in_2=0.4)
+    assert leader.found == ARMS[2]
+    calls(4 * SETTLED, leader, other, ring_in_2=0.4)
+    assert not leader.reopened
+    calls(3 * SETTLED, leader, other, ring_in_2=1.5)
+    assert len(leader.reopened) == 1 and leader.found == ARMS[1]
+
+
+def test_a_way_on_trial_is_the_first_of_a_pair_as_often_as_the_second() -> None:
+    plans = [Plan(n, n + 12, "best", "trial", 3) for n in range(0, 12_000, 12)]
+    for plan in plans[:50]:
+        halves = [[plan.way(plan.first + 3 * half + at) for at in range(3)] for half in range(4)]
+        assert (
+            all(len(set(half)) == 1 for half in halves) and halves[0] != halves[1] and halves[2] != halves[3]
+        )
+    first = [plan.way(plan.first + 6 * pair) == "trial" for plan in plans for pair in range(2)]
+    assert 0.45 < sum(first) / len(first) < 0.55
+    assert zlib.crc32(b"0 0") % 2 == 0  # the same in every process
+
+
+def test_what_was_found_is_where_the_next_run_begins(tmp_path: Path) -> None:
+    leader, other = tuners()
+    kept = Kept(tmp_path / "found", 0, {"ways": "a"})
+    calls(COLD + 1, leader, other)
+    kept.write({"key": leader})
+    assert Kept(tmp_path / "found", 0, {"ways": "a"}).begin("key", ARMS) is None  # it had not settled
+    calls(64, leader, other, ring=0.5, ring_in_2=0.4)
+    kept.write({"key": leader})
+    again = Kept(tmp_path / "found", 0, {"ways": "a"})
+    assert again.begin("key", ARMS) == ARMS[2] and again.begin("other", ARMS) is None
+    assert again.begin("key", ARMS[:2]) is None
+    for other_place in (
+        Kept(tmp_path / "found", 0, {"ways": "b"}),
+        Kept(tmp_path / "found", 1, {"ways": "a"}),
+    ):
+        assert other_place.begin("key", ARMS) is None
+    leader, other = tuners(found=ARMS[2])
+    assert set(calls(SETTLED, leader, other)[COLD:]) == {"ring_in_2"}
+    (tmp_path / "found" / "tuned-0.json").write_text("{")
+    with pytest.raises(ValueError, match=r"tuned-0.json is no file of findings .* remove it"):
+        Kept(tmp_path / "found", 0, {"ways": "a"})
+
+
+def test_the_calls_of_a_training_step_are_one_half_of_a_pair() -> None:
+    leader, other = tuners()
+    ways = []
+    for _ in range(20):
+        ways.append(calls(4, leader, other))
+        leader.end_step()
+    assert [len(set(step)) for step in ways] == [1] * 20
+    assert {*map(tuple, ways[4:6])} == {("plain",) * 4, ("ring",) * 4}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the open ways of one all_reduce."""
+    folder = tmp_path_factory.mktemp("online")
+    (folder / "ways").mkdir()
+    entry = {"calls": [{"kind": "all_reduce_sum", "elements": ELEMENTS}]}
+    case = catalog.case("captured", entry, ranks=2, ranks_per_node=2)
+    space = {case: space_of(catalog.build(case), None, None)}
+    (folder / "ways/captured.py").write_text(module_of(space, load("config/deployments/local-2.yaml")))
+    rows = [{"key": key_of(case), "case": case.id, "ways": list(arms_of(space[case]))}]
+    (folder / "ways/ways.json").write_text(json.dumps(rows))
+    return folder
+
+
+def ran(folder: Path, course: str) -> tuple[list[str], str]:
+    """Two ranks: the ways of their calls, which must be the same (and the results right), and what was said."""
+    for store in folder.glob("store-*"):
+        store.unlink()
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT), str(folder), str(rank), course], stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    errors = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], errors
+    mine, theirs = (json.loads((folder / f"{course}-{rank}.json").read_text()) for rank in range(2))
+    assert mine["wrong"] == theirs["wrong"] == 0 and mine["made"] == theirs["made"]
+    return mine["made"], errors[0]
+
+
+@pytest.mark.ranks
+def test_ranks_find_the_fastest_way_while_they_go_on(folder: Path) -> None:
+    made, said = ran(folder, "finds")
+    families = {arm.family for arms in ProvenWays(folder / "ways").arms.values() for arm in arms}
+    assert len(made) == CALLS and set(made[-50:]) == {FAST}
+    assert {re.sub(r"_in_\d$", "", way).replace("plain", "as_written") for way in made} == families
+    assert f"all_reduce of {ELEMENTS} float32 on 2 ranks: {FAST} (" in said
+    again, said = ran(folder, "finds")  # it begins with what was found
+    assert set(again[COLD:]) == {FAST} and "0 of" in said
+
+
+@pytest.mark.ranks
+def test_ranks_see_that_another_way_is_the_fastest_now(folder: Path) -> None:
+    made, said = ran(folder, "changes")
+    assert set(made[CALLS // 2 - 10 : CALLS // 2]) == {FAST} and "begun again at call" in said
+
+
+@pytest.mark.ranks
+def test_a_new_group_of_the_same_ranks_begins_with_what_was_found(folder: Path) -> None:
+    made, _ = ran(folder, "again")
+    second = made[made.index("a new group") + 1 :]
+    assert set(second[COLD:]) == {FAST}

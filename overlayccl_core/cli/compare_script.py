@@ -60,11 +60,11 @@ def compare(command: Sequence[str], tree: Path, output: Path, *, steps: int, min
             print("No call of the script has a faster way by itself: leave it as it is.")
             print(*ways.others, sep="\n", end="\n" * bool(ways.others))
             return 0
-        variables = ways.lay(folder)
+        ways.lay(folder)
         until = time.monotonic() + 60 * minutes
         for pair in count():
             ranks = {
-                mode: _launch(command, folder, f"{pair}-{mode}", mode, steps, variables)
+                mode: _launch(command, folder, f"{pair}-{mode}", mode, steps)
                 for mode in ((PLAIN, TUNED) if pair % 2 == 0 else (TUNED, PLAIN))
             }
             found += (row for mode, of in ranks.items() for row in rows(pair, mode, of))
@@ -95,12 +95,10 @@ def _check(tree: Path, size: int, ranks: Mapping[str, Mapping[int, Launched]]) -
         )
 
 
-def _launch(
-    command: Sequence[str], folder: Path, name: str, mode: str, steps: int, variables: Mapping[str, str]
-) -> dict[int, Launched]:
+def _launch(command: Sequence[str], folder: Path, name: str, mode: str, steps: int) -> dict[int, Launched]:
     timed = folder / name
     timed.mkdir()
-    ways = variables if mode == TUNED else {}
+    ways = {"OVERLAYCCL_WAYS": str(folder)} if mode == TUNED else {}
     code = started(command, folder, {"OVERLAYCCL_STEPS": f"{steps} {timed}", **ways})
     return launched(timed, mode, code)
 

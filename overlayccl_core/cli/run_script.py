@@ -19,6 +19,7 @@ from overlayccl_core.cli.render import say
 from overlayccl_core.cli.script import command_of, key_of, lay_group, started, ways_of
 from overlayccl_core.process_group.parts import MODULE, WAYS
 from overlayccl_core.tables.captured import CAPTURED_CALLS
+from overlayccl_core.tables.published import FOLDER
 from overlayccl_core.tables.table import read
 from overlayccl_core.tuning.open_ways import arms_of, module_of, spaces
 
@@ -54,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("--ways names ways that were chosen, --online leaves them open: give one of the two")
     if arguments.keep is not None and arguments.online is None:
         raise ValueError("--keep is for what --online finds: name the captured step")
+    if arguments.online is not None and arguments.export is not None:
+        raise ValueError("--export is for --ways: ways that are open come from a start of the script, here")
     if arguments.export is not None:
         if arguments.script:
             raise ValueError("--export starts nothing: leave the command out")
@@ -65,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.ways is not None:
             ways = ways_of(arguments.ways)
             if ways.rows:
-                variables = ways.lay(folder)
+                ways.lay(folder)
+                variables = {"OVERLAYCCL_WAYS": str(folder)}
             for line in () if ways.rows else ("no other way, so the script runs as it is", *ways.others):
                 say(f"{arguments.ways}: {line}")
         if arguments.online is not None:
@@ -89,6 +93,8 @@ def _lay_open_ways(arguments: argparse.Namespace, folder: Path) -> None:
         raise ValueError(f"--online {arguments.online}: {error}") from None
     if not space:
         raise ValueError(f"--online {arguments.online}: no call of the step has another proven way")
+    if (folder / FOLDER).exists():
+        raise ValueError(f"--keep {folder} has the results of a run: name a folder of its own")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MODULE).write_text(module_of(space, where.deployment))
     rows = [

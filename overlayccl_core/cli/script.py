@@ -21,7 +21,7 @@ from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.observing.regions import KINDS as CALLS
 from overlayccl_core.observing.regions import Region, bundles, cut
 from overlayccl_core.problems.captured import calls_of
-from overlayccl_core.process_group.parts import FOUND, MODULE, VARIABLES, WAYS, Key
+from overlayccl_core.process_group.parts import FOUND, MODULE, PLAIN, VARIABLES, WAYS, Key, ways_digest
 from overlayccl_core.program.case import Case
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
@@ -86,23 +86,17 @@ class DeployedWays:
         rows: Which calls each Case makes, as in ways.json.
         ranks: How many ranks the captured script had.
         others: What else was chosen, and why no call of the script is made so: a line each.
-        found: Files of what ranks found out about ways that are open.
     """
 
     module: Path
     rows: list[dict[str, Any]]
     ranks: int
     others: list[str]
-    found: tuple[Path, ...] = ()
 
-    def lay(self, folder: Path) -> dict[str, str]:
-        """Lay all files into a folder of proven ways; return the variables with which ranks take them."""
+    def lay(self, folder: Path) -> None:
+        """Lay both files into a folder of proven ways."""
         shutil.copyfile(self.module, folder / MODULE)
         (folder / WAYS).write_text(json.dumps(self.rows, indent=1))
-        for file in self.found:
-            shutil.copy(file, folder)
-        tuned = {"OVERLAYCCL_TUNED": str(folder)} if self.found else {}
-        return {"OVERLAYCCL_WAYS": str(folder), **tuned}
 
 
 def ways_of(tree: Path) -> DeployedWays:
@@ -157,14 +151,29 @@ def ways_of(tree: Path) -> DeployedWays:
 
 
 def _kept(folder: Path) -> DeployedWays:
-    """Return the open ways of a folder, and what was found about them."""
-    rows, found = json.loads((folder / WAYS).read_text()), tuple(sorted(folder.glob(FOUND)))
-    if not found:
+    """Return what a script found about its calls while it trained; the first group that knows decides."""
+    rows = json.loads((folder / WAYS).read_text())
+    files = sorted(folder.glob(FOUND), key=lambda file: int(file.stem.rpartition("-")[2]))
+    told = [json.loads(file.read_text()) for file in files]
+    digest = ways_digest([(folder / name).read_bytes() for name in (MODULE, WAYS)])
+    there = [one for one in told if one["where"]["ways"] == digest]
+    if not there:
         raise ValueError(
-            f"{folder}: nothing was found out there yet: let `overlayccl run --online` come to its end"
+            f"{folder}: nothing was found about these ways yet: let `overlayccl run --online` train longer"
         )
-    ranks = json.loads(found[0].read_text())["where"]["world_size"]
-    return DeployedWays(module=folder / MODULE, rows=rows, ranks=int(ranks), others=[], found=found)
+    found: dict[Key, str] = {}
+    for one in (call for of in there for call in of["calls"].values()):
+        found.setdefault(Key(*one["key"]), one["way"])
+    keys = {Key(*row["key"]): row["case"] for row in rows}
+    chosen = [
+        {"key": key, "case": case, "way": found[key]}
+        for key, case in keys.items()
+        if found.get(key, PLAIN) != PLAIN
+    ]
+    missing = len(keys.keys() - found.keys())
+    others = [f"{missing} of {len(keys)} calls had not tried all ways: train longer"] if missing else []
+    ranks = int(there[0]["where"]["world_size"])
+    return DeployedWays(module=folder / MODULE, rows=chosen, ranks=ranks, others=others)
 
 
 def _least_gain(row: Mapping[str, Any]) -> float:

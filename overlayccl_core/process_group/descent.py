@@ -19,7 +19,7 @@ FUTILE = 1.1, 16  # times as slow, after so many pairs: more would not make it t
 HOPELESS = 1.5  # times as slow as the best: other parts of this family are not tried
 
 
-class Arm(NamedTuple):
+class TunedArm(NamedTuple):
     """A proven way of a call: its name in the module, its family, its parts."""
 
     way: str
@@ -28,11 +28,11 @@ class Arm(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ArmTrial:
     """A way beside the best one then. ratio: its time over the best's, with its interval."""
 
-    arm: Arm
-    best: Arm
+    arm: TunedArm
+    best: TunedArm
     pairs: int
     low: float
     ratio: float
@@ -61,23 +61,23 @@ class Descent:
         trials: Those that are over.
     """
 
-    arms: Sequence[Arm]
-    best: Arm
-    trial: Arm | None = None
-    trials: list[Trial] = field(default_factory=list)
+    arms: Sequence[TunedArm]
+    best: TunedArm
+    trial: TunedArm | None = None
+    trials: list[ArmTrial] = field(default_factory=list)
     _pairs: list[float] = field(default_factory=list)
-    _next: "Iterator[Arm] | None" = None
+    _next: "Iterator[TunedArm] | None" = None
 
     def __post_init__(self) -> None:
         self._next = self._walk()
         self.trial = next(self._next, None)
 
-    def feed(self, pairs: Sequence[tuple[float, float]]) -> Trial | None:
+    def feed(self, pairs: Sequence[tuple[float, float]]) -> ArmTrial | None:
         """Add times, (best, trial) each; return the trial if it is over now."""
         if self.trial is None:
             return None
         self._pairs += [math.log(trial / best) for best, trial in pairs]
-        trial = Trial(self.trial, self.best, len(self._pairs), *interval(self._pairs))
+        trial = ArmTrial(self.trial, self.best, len(self._pairs), *interval(self._pairs))
         if not trial.is_over:
             return None
         self.trials.append(trial)
@@ -88,7 +88,7 @@ class Descent:
         self.trial = next(self._next, None)
         return trial
 
-    def _walk(self) -> Iterator[Arm]:
+    def _walk(self) -> Iterator[TunedArm]:
         """Yield what is tried, one after the other; between two the verdict on the first is in `trials`."""
         families = dict.fromkeys((self.best.family, *(arm.family for arm in self.arms)))
         for family in families:

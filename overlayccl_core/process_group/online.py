@@ -9,13 +9,15 @@ Once all ways have been tried a plan is for many calls. The leader watches their
 again. Every way is proven, so trying one cannot change what is trained beyond the rounding of its class.
 """
 
+import hashlib
 import json
+import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .descent import Arm, Descent, Trial, Watch
+from .descent import ArmTrial, Descent, TunedArm, Watch
 from .parts import FOUND, Key
 
 EXPLORING = 2
@@ -28,7 +30,7 @@ LONGEST = 64
 """Calls of one half of a pair: those of a training step, if they are no more."""
 
 
-class Plan(NamedTuple):
+class CallPlan(NamedTuple):
     """The ways of calls `first` to `until`, without the last. on_trial: empty, or it takes turns with the best.
 
     half: Calls in one way, one after the other; two halves are a pair.
@@ -40,13 +42,16 @@ class Plan(NamedTuple):
     on_trial: str
     half: int = 1
 
-    def way(self, call: int) -> str:
-        """Return the way of a call: of each pair one half is on trial, by chance the first or the second."""
+    def way(self, call: int, name: str) -> str:
+        """Return the way of a call: of each pair one half is on trial, by chance the first or the second.
+
+        name: Of the tuner: those of other calls draw for themselves.
+        """
         if not self.on_trial:
             return self.best
         pair, at = divmod(call - self.first, 2 * self.half)
-        is_second = zlib.crc32(f"{self.first} {pair}".encode()) % 2
-        return self.on_trial if at // self.half == is_second else self.best
+        [drawn] = hashlib.blake2b(f"{name}{self.first} {pair}".encode(), digest_size=1).digest()
+        return self.on_trial if at // self.half == drawn % 2 else self.best
 
 
 class Tuner:
@@ -54,48 +59,57 @@ class Tuner:
 
     Args:
         key: The call.
+        name: Of the call and the ranks of its group.
         arms: Its ways, the same on all ranks; the first is the script's own call.
         store: The group's, for plans.
         digest: Of the ways: a plan is for these.
         found: The way that was found before; what counts is the leader's.
         leads: Whether this rank writes the plans.
-        before: How many groups of this name had such a call before: their plans may still be in the store.
+        before: How many groups of these ranks and of the group's name had such a call before: their plans may
+            still be in the store.
+        settled: Called on the leader when all ways are tried.
     """
 
     def __init__(
         self,
         key: Key,
-        arms: Sequence[Arm],
+        name: str,
+        arms: Sequence[TunedArm],
         store: Any,
         digest: str,
         *,
-        found: Arm | None = None,
+        found: TunedArm | None = None,
         leads: bool,
         before: int = 0,
+        settled: Callable[[], None] = lambda: None,
     ) -> None:
         self.key, self.arms, self.leads = key, {arm.way: arm for arm in arms}, leads
         self.descent = Descent(arms if found is None else (found,), found or arms[0])
         self.watch = Watch()
         self.reopened: list[int] = []
-        self._store, self._digest = store, digest
-        self._name = f"overlayccl: plan of {' '.join(map(str, key))}, {before}, "
-        self._plan = Plan(0, COLD, arms[0].way, "")
-        self._seconds: list[float] = []
+        self._store, self._digest, self._settled = store, digest, settled
+        self._name = f"overlayccl: plan of {name}, {before}, "
+        self._plan = CallPlan(0, COLD, arms[0].way, "")
+        self._seconds: dict[int, float] = {}  # call -> its time
         self._count = 0
         self._step_began = 0
         self._of_step = 1
 
     def way(self) -> str:
-        """Return the way of the next call."""
+        """Return the way of the next call, and count it: it counts on all ranks, whatever becomes of it here."""
         if self._count == self._plan.until:
             self._plan = self._next() if self.leads else self._taken()
-        return self._plan.way(self._count)
-
-    def took(self, seconds: float | None) -> None:
-        """Count that call; its time, if anybody knows it."""
         self._count += 1
-        if self.leads and seconds is not None:
-            self._seconds.append(seconds)
+        return self._plan.way(self._count - 1, self._name)
+
+    def took(self, seconds: float) -> None:
+        """Note the time of that call."""
+        if self.leads:
+            self._seconds[self._count - 1] = seconds
+
+    def close(self) -> None:
+        """The group is destroyed."""
+        self._store = None
 
     def end_step(self) -> None:
         """A training step of the script is over."""
@@ -108,7 +122,7 @@ class Tuner:
         return not self._plan.on_trial
 
     @property
-    def found(self) -> Arm | None:
+    def found(self) -> TunedArm | None:
         """The way that was found; None while some are not tried."""
         return self.descent.best if self.descent.trial is None else None
 
@@ -117,31 +131,34 @@ class Tuner:
         """Calls so far."""
         return self._count
 
-    def _next(self) -> Plan:
+    def _next(self) -> CallPlan:
         """Learn from the calls of the plan that is over, and write the next."""
         self._learn()
         on_trial = "" if self.descent.trial is None else self.descent.trial.way
         until = self._count + (2 * EXPLORING * self._of_step if on_trial else SETTLED)
-        plan = Plan(self._count, until, self.descent.best.way, on_trial, self._of_step)
+        plan = CallPlan(self._count, until, self.descent.best.way, on_trial, self._of_step)
         said = json.dumps({**plan._asdict(), "ways": self._digest})
         self._store.set(f"{self._name}{plan.first}", f"{zlib.crc32(said.encode()):08x} {said}")
         return plan
 
     def _learn(self) -> None:
-        plan, seconds, self._seconds = self._plan, self._seconds, []
+        plan, seconds, self._seconds = self._plan, self._seconds, {}
         if plan.on_trial:
-            pairs, half = [], plan.half
-            for begin in range(0, len(seconds), 2 * half):
-                first, second = (sum(seconds[at : at + half]) for at in (begin, begin + half))
-                is_first = plan.way(plan.first + begin) == plan.on_trial
-                pairs.append((second, first) if is_first else (first, second))
-            self.descent.feed(pairs)
-        elif self.descent.trial is None and any([self.watch.feed(one) for one in seconds]):
+            pairs = []
+            for begin in range(plan.first, plan.until, 2 * plan.half):
+                halves = [range(at, at + plan.half) for at in (begin, begin + plan.half)]
+                if all(call in seconds for half in halves for call in half):  # else one failed
+                    first, second = (sum(seconds[call] for call in half) for half in halves)
+                    is_first = plan.way(begin, self._name) == plan.on_trial
+                    pairs.append((second, first) if is_first else (first, second))
+            if self.descent.feed(pairs) and self.descent.trial is None:
+                self._settled()
+        elif self.descent.trial is None and any([self.watch.feed(one) for one in seconds.values()]):
             self.reopened.append(self._count)
             self.descent = Descent(tuple(self.arms.values()), self.descent.best)
             self.watch = Watch()
 
-    def _taken(self) -> Plan:
+    def _taken(self) -> CallPlan:
         """Wait for the leader's plan."""
         check, _, said = self._store.get(f"{self._name}{self._count}").decode().partition(" ")
         plan = json.loads(said) if check == f"{zlib.crc32(said.encode()):08x}" else {}
@@ -149,10 +166,10 @@ class Tuner:
             raise RuntimeError(
                 f"the plan of the leader for call {self._count} of {self.key} is not of these ways"
             )
-        return Plan(**plan)
+        return CallPlan(**plan)
 
 
-class Kept:
+class Findings:
     """What a leader found, in a file of its own: the next run of the same ways on the same software begins there.
 
     Args:
@@ -165,6 +182,7 @@ class Kept:
         self._file = None if folder is None else folder / FOUND.replace("*", str(rank))
         self._where = where
         self._rows: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
         if self._file is not None and self._file.is_file():
             try:
                 told = json.loads(self._file.read_text())
@@ -172,25 +190,26 @@ class Kept:
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{self._file} is no file of findings ({error!r}): remove it") from error
 
-    def begin(self, name: str, arms: Sequence[Arm]) -> Arm | None:
+    def begin(self, name: str, arms: Sequence[TunedArm]) -> TunedArm | None:
         """Return the way that was found for a call, if it is one of these."""
         found = self._rows.get(name, {}).get("way")
         return next((arm for arm in arms if arm.way == found), None)
 
-    def write(self, found: dict[str, "Tuner"]) -> None:
-        """Write what was found of calls that settled."""
-        if self._file is None or not found:
+    def add(self, name: str, tuner: "Tuner") -> None:
+        """Add what was found of a call that settled, and write the file."""
+        if self._file is None or tuner.found is None:
             return
-        for name, tuner in found.items():
-            if tuner.found is not None:
-                self._rows[name] = {**tuner.descent.best._asdict(), "trials": _trials(tuner.descent.trials)}
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._file.with_suffix(".part")
-        partial.write_text(json.dumps({"where": self._where, "calls": self._rows}, indent=1))
-        partial.replace(self._file)
+        with self._lock:  # groups have threads of their own
+            trials = _trials(tuner.descent.trials) or self._rows.get(name, {}).get("trials", [])
+            row = {"key": [*tuner.key], **tuner.found._asdict(), "trials": trials}
+            self._rows[name] = row
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            partial = self._file.with_suffix(".part")
+            partial.write_text(json.dumps({"where": self._where, "calls": self._rows}, indent=1))
+            partial.replace(self._file)
 
 
-def _trials(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+def _trials(trials: Sequence[ArmTrial]) -> list[dict[str, Any]]:
     of = ("pairs", "low", "ratio", "high")
     return [
         {"way": one.arm.way, "best": one.best.way, **{name: getattr(one, name) for name in of}}

@@ -1,10 +1,14 @@
 """Names on both sides: of the commands, and of the ranks that they start. Needs no torch."""
 
+import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MODULE = "captured.py"
 WAYS = "ways.json"
 """The files of a folder of proven ways: a deployed module, and which of its Cases makes which calls."""
+PLAIN = "plain"
+"""The way of a call as the script wrote it."""
 FOUND = "tuned-*.json"
 """Files, one of each leader, with what ranks found out about ways that are open; `*`: its rank."""
 VARIABLES = tuple(f"OVERLAYCCL_{name}" for name in ("RECORD", "WHOLE", "FAKE", "WAYS", "STEPS", "TUNED"))
@@ -12,6 +16,11 @@ VARIABLES = tuple(f"OVERLAYCCL_{name}" for name in ("RECORD", "WHOLE", "FAKE", "
 
 SKIPPED, TIMED = 3, 5
 """Training steps that go by before the record, and those that are timed; one more is followed."""
+
+
+def ways_digest(texts: Sequence[bytes]) -> str:
+    """Return the digest of the two files of a folder of proven ways."""
+    return hashlib.sha256(b"\n".join(texts)).hexdigest()
 
 
 class Key(NamedTuple):

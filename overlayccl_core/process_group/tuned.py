@@ -25,16 +25,13 @@ import torch.distributed as dist
 from .bundles import Bundles, ProvenCall, Walk, fewest, is_eager
 from .calls import METHODS, argument, tensors
 from .group import Group, plain
-from .online import Kept as Findings
-from .online import Tuner, told
-from .parts import Key
+from .online import Findings, Tuner, told
+from .parts import PLAIN, Key
 from .queue import NESTED, Queue, QueuedWork, finished, keep_out_of_coalescing
 from .steps import at_each_step
 from .ways import ProvenWays, ends, options
 
 SAID = "overlayccl: ways of rank "
-PLAIN = "plain"
-"""The way of a call as the script wrote it."""
 BESIDE = {"send", "recv", "recv_anysource"}
 """Methods that a library keeps apart from collectives: a rank may wait in one for what comes after another's."""
 
@@ -58,7 +55,7 @@ class Tuned:
         self._ways = ProvenWays(folder)
         self._tuners: dict[str, list[Tuner]] = {}
         self._groups: Counter[str] = Counter()  # a name comes again after `destroy_process_group`
-        self._findings = Findings(findings, int(os.environ.get("RANK", "0")), _here(self._ways.digest))
+        self._folder, self._findings = findings, Findings(None, 0, {})
         self._bundles = Bundles(set(self._ways.bundles), fewest, self._together)
         self._has_bundles = bool(self._ways.bundles)
         self._is_first = True
@@ -72,12 +69,11 @@ class Tuned:
     def _end(self) -> None:
         """Make what waits, as the process ends; say so if nothing was ever made in a way."""
         self._bundles.make_all()
-        led = {name: of[-1] for name, of in self._tuners.items() if of[-1].leads}
-        for tuner in led.values():
+        led = [of[-1] for of in self._tuners.values() if of[-1].leads]
+        for tuner in led:
             print(f"overlayccl: {told(tuner)}", file=sys.stderr)
-        self._findings.write(led)
-        if not self.made and os.environ.get("RANK", "0") == "0":
-            why = "the ways are of other calls, or ranks differ in them"
+        if not self.made and not self._tuners and os.environ.get("RANK", "0") == "0":
+            why = "the ways are of other calls, ranks differ in them, or none is tried on this device"
             print(f"overlayccl: no call was made in a proven way: {why}", file=sys.stderr)
 
     def _end_step(self) -> None:
@@ -107,6 +103,8 @@ class Tuned:
         if isinstance(group.kept, Kept):
             self._bundles.send_all()
             group.kept.queue.close()
+            for tuner in group.kept.tuners.values():
+                tuner.close()
             group.kept = None
 
     def __call__(self, group: Group, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -127,9 +125,13 @@ class Tuned:
         if given.device.type != "cpu" and self._ways.cases.get(key) in self._ways.arms:
             return self._passed(group, kept, method, args, kwargs)  # its calls return before they are over
         self._connect(group, kept, key, given.device)
-        call = ProvenCall(key, given, taken, lambda call: self._alone(call, group, method, args, kwargs))
         on_host = given.device.type == "cpu"  # a device has streams: no thread of ours, and no bundles
         is_async = on_host and getattr(options(method, args, kwargs), "asyncOp", True)
+
+        def alone(call: ProvenCall) -> Any:
+            return self._alone(call, group, method, args, kwargs, is_awaited=not is_async)
+
+        call = ProvenCall(key, given, taken, alone)
         bundled = self._has_bundles and on_host
         if not bundled or not self._bundles.takes(kept.walk, call, may_wait=is_async and is_eager()):
             kept.queue.run(call.settle, is_awaited=not is_async)
@@ -160,7 +162,14 @@ class Tuned:
         return QueuedWork(finished(work), outputs, self._bundles.send_all)
 
     def _alone(
-        self, call: ProvenCall, group: Group, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        call: ProvenCall,
+        group: Group,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        is_awaited: bool,
     ) -> Any:
         """Make a call that is in no bundle that goes out."""
         case = self._ways.cases.get(call.key)
@@ -168,15 +177,14 @@ class Tuned:
             return plain(group, method, args, kwargs)
         tuner = group.kept.tuners.get(call.key)
         if tuner is None:
-            self._run(group.kept, case, "chosen", [call])
+            self._run(group.kept, case, self._ways.fixed.get(case, "chosen"), [call])
             return None
         way, begin = tuner.way(), time.perf_counter()
         if way != PLAIN:
             self._run(group.kept, case, way, [call])
         else:
             work = plain(group, method, args, kwargs)
-            if tuner.is_settled:  # nothing of ours is in between
-                tuner.took(None)
+            if tuner.is_settled and not is_awaited:  # nothing of ours is in between
                 return work
             work.wait()
         tuner.took(time.perf_counter() - begin)
@@ -235,7 +243,7 @@ class Tuned:
         with NESTED.here():
             for case in cases:
                 open_ways = [arm.way for arm in self._ways.arms.get(case, ()) if arm.way != PLAIN]
-                for way in open_ways or ["chosen"]:
+                for way in open_ways or [self._ways.fixed.get(case, "chosen")]:
                     if (case, way) not in kept.connected:
                         kept.connected[case, way] = module.Connected(
                             *(case, module.ENTRIES[case], (ranks,), group_of, device),
@@ -243,17 +251,20 @@ class Tuned:
                         )
         if arms := self._ways.arms.get(self._ways.cases.get(key, "")):
             name = f"{' '.join(map(str, key))}, ranks {' '.join(map(str, ranks))}"
+            if not self._tuners:
+                self._findings = Findings(self._folder, dist.get_rank(), _here(self._ways.digest))
             before = self._tuners.setdefault(name, [])  # of groups of the same ranks
-            named = f"{group.group_name} {key}"
+            named = f"{group.group_name}, {name}"
             found = before[-1].found if before else self._findings.begin(name, arms)
-            kept.tuners[key] = Tuner(
-                *(key, arms, kept.plans(), self._ways.digest),
+            kept.tuners[key] = tuner = Tuner(
+                *(key, name, arms, kept.plans(), self._ways.digest),
                 found=found,
                 leads=not group.rank(),
                 before=self._groups[named],
+                settled=lambda: self._findings.add(name, tuner),
             )
             self._groups[named] += 1
-            before.append(kept.tuners[key])
+            before.append(tuner)
 
 
 class Kept:
@@ -285,14 +296,20 @@ class Kept:
         if self._plans is None:
             group = self.group()
             assert group is not None
-            self._plans = group.get_group_store().clone()
+            store = group.get_group_store()
+            if not hasattr(store, "clone"):
+                raise RuntimeError(
+                    f"ways that are open need torch 2.8 or newer (this is {torch.__version__})"
+                )
+            self._plans = store.clone()
         return self._plans
 
 
-def _here(digest: str) -> dict[str, str]:
+def _here(digest: str) -> dict[str, Any]:
     """Return what findings hold for: these ways, this torch, so many ranks on so many hosts."""
-    of = {name.lower(): os.environ.get(name, "") for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")}
-    return {"ways": digest, "torch": str(torch.__version__), **of}
+    local = os.environ.get("LOCAL_WORLD_SIZE", "")
+    ranks = {"world_size": dist.get_world_size(), "local_world_size": local}
+    return {"ways": digest, "torch": str(torch.__version__), **ranks}
 
 
 def _have_met(group: Group) -> bool:

@@ -2,12 +2,12 @@
 
 `captured.py` is a deployed module. `ways.json` says which of its Cases makes which calls: rows
 `{"key": [...], "case": id}` for one call, `{"bundle": [[...], ...], "case": id}` for calls one after another. A row
-of one call with `"ways": [[way, family, parts], ...]` leaves open which of them: online.py finds out.
+of one call with `"ways": [[way, family, parts], ...]` leaves open which of them: online.py finds out. One with
+`"way": name` is made in that way, any other in the one that is called `chosen`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import sys
@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from .calls import METHODS, argument
-from .descent import Arm
-from .parts import MODULE, WAYS, Key
+from .descent import TunedArm
+from .parts import MODULE, WAYS, Key, ways_digest
 
 SINGLE = {
     *("allreduce", "_allgather_base", "all_gather_single", "_reduce_scatter_base", "reduce_scatter_single"),
@@ -46,6 +46,7 @@ class ProvenWays:
         module: The deployed module.
         cases: A call -> the Case that makes it.
         bundles: Calls one after another -> the Case that makes them together.
+        fixed: Case -> the way that makes it, if it is not called `chosen`.
         arms: Case -> its ways, if it is open which is the fastest; the first is the script's own call.
         numerics: Case -> class of its numerics: exact, reordered, lossy.
         digest: Of both files.
@@ -62,8 +63,9 @@ class ProvenWays:
             self.bundles: dict[Bundle, str] = {
                 tuple(Key(*key) for key in row["bundle"]): str(row["case"]) for row in rows if "bundle" in row
             }
+            self.fixed = {str(row["case"]): str(row["way"]) for row in rows if "way" in row}
             self.arms = {
-                str(row["case"]): [Arm(*arm) for arm in row["ways"]] for row in rows if "ways" in row
+                str(row["case"]): [TunedArm(*arm) for arm in row["ways"]] for row in rows if "ways" in row
             }
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
@@ -71,13 +73,13 @@ class ProvenWays:
             ) from error
         self.module = _loaded(folder / MODULE)
         self.numerics = {case: self._numerics(case, entry) for case, entry in self.module.ENTRIES.items()}
-        self.digest = hashlib.sha256(b"\n".join(texts)).hexdigest()
+        self.digest = ways_digest(texts)
         self._keys = {*self.cases, *(key for keys in self.bundles for key in keys)}
         self._sizes = {(key.elements, getattr(torch, key.dtype)) for key in self._keys}
 
     def _numerics(self, case: str, entry: Any) -> str:
         """Return the class of a Case's way; of several the worst."""
-        ways = [arm.way for arm in self.arms.get(case, ())] or ["chosen"]
+        ways = [arm.way for arm in self.arms.get(case, ())] or [self.fixed.get(case, "chosen")]
         return max((str(entry.ways[way].said["numerics"]["forward"]) for way in ways), key=CLASSES.index)
 
     def fit(self, ranks: int) -> bool:

@@ -12,6 +12,7 @@ from overlayccl_core.cli import compare_script, main, script
 from overlayccl_core.configuration.captured import KEPT, fields_of
 from overlayccl_core.configuration.presets import FILE, OwnPreset
 from overlayccl_core.observing.compared import Launched
+from overlayccl_core.process_group.parts import ways_digest
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -91,7 +92,7 @@ def test_a_call_has_a_way_where_the_plain_one_does_not_stand(tmp_path: Path) -> 
     with pytest.raises(ValueError, match=r"its preset is of other calls than those in captured_calls"):
         script.ways_of(run)
     with pytest.raises(ValueError, match=r"no deployed module of captured calls: .*captured="):
-        script.ways_of(tmp_path)
+        script.ways_of(tmp_path / "nothing")
 
 
 def test_the_folder_for_a_cluster_has_all_that_ranks_need(
@@ -102,6 +103,44 @@ def test_the_folder_for_a_cluster_has_all_that_ranks_need(
     assert {"captured.py", "ways.json", "overlayccl_group"} <= {one.name for one in folder.iterdir()}
     assert main.main(["run", "--ways", str(run), "--export", str(folder)]) == 2
     assert main.main(["run", "--ways", str(run)]) == 2 and "no command" in capsys.readouterr().err
+
+
+def test_what_a_script_found_while_it_trained_are_ways_for_the_next(tmp_path: Path) -> None:
+    keys = [["all_reduce", "sum", "float32", elements, 2, 1] for elements in (1, 2, 3)]
+    arms = [["plain", "as_written", 1], ["ring", "ring", 1]]
+    rows = [{"key": key, "case": f"case {number}", "ways": arms} for number, key in enumerate(keys)]
+    (tmp_path / "captured.py").write_text("")
+    (tmp_path / "ways.json").write_text(json.dumps(rows))
+    with pytest.raises(ValueError, match=r"nothing was found about these ways yet: .* train longer"):
+        script.ways_of(tmp_path)
+    where = {"ways": ways_digest([(tmp_path / n).read_bytes() for n in ("captured.py", "ways.json")])}
+    calls_found = [({"a": (0, "ring"), "b": (1, "plain")}, 0), ({"c": (0, "plain")}, 10)]
+    for found, rank in calls_found:
+        told = {name: {"key": keys[at], "way": way} for name, (at, way) in found.items()}
+        file = tmp_path / f"tuned-{rank}.json"
+        file.write_text(json.dumps({"where": {**where, "world_size": 12}, "calls": told}))
+    ways = script.ways_of(tmp_path)
+    assert [dict(one) for one in ways.rows] == [{"key": tuple(keys[0]), "case": "case 0", "way": "ring"}]
+    assert ways.ranks == 12 and ways.others == ["1 of 3 calls had not tried all ways: train longer"]
+    (tmp_path / "captured.py").write_text("# another")
+    with pytest.raises(ValueError, match="nothing was found about these ways yet"):
+        script.ways_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--ways", "run", "--online", "calls.parquet"], "give one of the two"),
+        (["--keep", "found"], "--keep is for what --online finds"),
+        (["--online", "calls.parquet", "--export", "folder"], "--export is for --ways"),
+        (["--online", "nothing.parquet"], "nothing.parquet"),
+    ],
+)
+def test_what_does_not_go_together_is_said(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = [] if "--export" in words else ["--", "true"]
+    assert main.main(["run", *words, *script]) == 2 and said in capsys.readouterr().err
 
 
 def test_a_script_runs_to_its_own_end(capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,16 +5,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from overlayccl_core.process_group.descent import CONFIDENCE, FEWEST, MOST, Arm, Descent, Watch, interval
+from overlayccl_core.process_group.descent import CONFIDENCE, FEWEST, MOST, Descent, TunedArm, Watch, interval
 
 ARMS = [
-    Arm(f"{family}_{parts}", family, parts) for family in ("native", "ring", "leader") for parts in (1, 2, 4)
+    TunedArm(f"{family}_{parts}", family, parts)
+    for family in ("native", "ring", "leader")
+    for parts in (1, 2, 4)
 ]
 NATIVE = ARMS[0]
 Times = Mapping[str, float]
 
 
-def tuned(times: Times, *, noise: float = 0.0, best: Arm = NATIVE, seed: int = 0) -> Descent:
+def tuned(times: Times, *, noise: float = 0.0, best: TunedArm = NATIVE, seed: int = 0) -> Descent:
     """A descent that was fed until it ended, four pairs at once."""
     drawn = random.Random(seed)
     descent = Descent(ARMS, best)

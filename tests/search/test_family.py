@@ -4,6 +4,7 @@ from overlayccl_core import catalog
 from overlayccl_core.program.kinds import IssueOrder
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply
 from overlayccl_core.search.family import family_of, is_lossy
 from overlayccl_core.search.labels import has_labels, may_overlap, orders, other_orders
@@ -70,3 +71,21 @@ def test_a_sum_alone_may_be_in_flight_while_the_model_does_what_it_has_left_over
         program = bases_of(catalog.build(at))[0].program
         assert may_overlap(program) is may and not overlaps(program)
         assert overlaps(apply(program, ("early_issue", SUM, ""))) is may
+
+
+def test_gathering_ahead_is_in_flight_where_a_write_lets_a_layer_compute() -> None:
+    at = catalog.case(
+        "fsdp_prefetch", {"microbatches": 1, "layers": 3, "shape": [8, 4]}, ranks=4, ranks_per_node=4
+    )
+    source = catalog.library_source("fsdp_prefetch")
+    overlapping = {
+        name: overlaps(trace_source(source, name, catalog.build(at)))
+        for name in ("prefetched", "one_by_one", "gathered_once", "merged_under_256_mib")
+    }
+    # all shards are there from the start: to read one while a call is in flight computes nothing
+    assert overlapping == {
+        "prefetched": True,
+        "one_by_one": False,
+        "gathered_once": False,
+        "merged_under_256_mib": False,
+    }

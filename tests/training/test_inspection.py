@@ -1,6 +1,7 @@
 """What is counted of a step while it runs."""
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import pytest
 import torch
@@ -9,11 +10,27 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from overlayccl_core.training import kernels
-from overlayccl_core.training.inspection import _Held, inspect
+from overlayccl_core.training.inspection import _Held, inspect, make_waiting
 from overlayccl_core.training.kernels import UnknownKernel, multiplies, no_product
 
 ELEMENTS = 1000
 BYTES = 4 * ELEMENTS
+
+
+def test_calls_that_wait_are_over_where_they_start_and_give_the_same() -> None:
+    waited: list[int] = []
+
+    class Work:
+        def wait(self) -> None:
+            waited.append(1)
+
+    module = ModuleType("emitted")
+    module.all_reduce = lambda x, group: (x + 1, Work())  # type: ignore[attr-defined]
+    make_waiting(module)
+    value, work = module.all_reduce(torch.ones(2), None)
+    assert value.tolist() == [2.0, 2.0] and waited == [1]
+    work.wait()
+    assert waited == [1] and not hasattr(module, "all_gather")
 
 
 def test_the_peak_is_the_most_that_was_held_at_a_time_not_what_was_held_last() -> None:

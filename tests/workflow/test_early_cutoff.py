@@ -25,7 +25,7 @@ CONFIG = {
     "problems": list(PROBLEMS),
     "models": ["pipe"],
     "cases": {},
-    "shortlist": {"families": 2, "random": 1, "overlapping": 1, "at_least": 5, "seed": 0},
+    "shortlist": {"families": 2, "random": 1, "overlapping": 2, "at_least": 5, "seed": 0},
     "bench": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 24},
 }
 PRICE = "overlayccl_core/costmodel/price.py"

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.presets import DEFAULT, OwnPreset, is_name
 from overlayccl_core.observing.fits import CAPTURED
@@ -75,11 +76,10 @@ def preset_of(given: str, config: Mapping[str, Any], root: Path = Path()) -> Cap
         )
     captured = read(CAPTURED_CALLS, file)
     deployment = load_deployment(root / "config" / "deployments" / f"{config['deployment']}.yaml")
-    if (ranks := int(captured["world_size"][0])) != deployment.ranks:
-        raise ValueError(
-            f"{where}: it was captured on {ranks} ranks, and deployment {deployment.name} has {deployment.ranks}: "
-            f"name one of {ranks} (--config deployment=NAME), or capture on {deployment.ranks}"
-        )
+    try:
+        check_ranks(captured, deployment, "--config deployment=NAME")
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
     fields = {**presets[MEASURED_AS], **fields_of(captured)}
     own = OwnPreset(deployment=deployment.name, name=name, fields=fields)
     tree = root / own.path.parent
@@ -89,6 +89,15 @@ def preset_of(given: str, config: Mapping[str, Any], root: Path = Path()) -> Cap
             f"(overlayccl capture --output NAME{SUFFIX}), or remove that folder"
         )
     return CapturedPreset(own=own, file=file)
+
+
+def check_ranks(captured: pl.DataFrame, deployment: Deployment, option: str) -> None:
+    """ValueError if a step was captured on another number of ranks than the deployment's; option: its mend."""
+    if (ranks := int(captured["world_size"][0])) != deployment.ranks:
+        raise ValueError(
+            f"it was captured on {ranks} ranks, and deployment {deployment.name} has {deployment.ranks}: "
+            f"name one of {ranks} ({option}), or capture on {deployment.ranks}"
+        )
 
 
 def is_of(tree: Path, fields: Mapping[str, Any]) -> bool:

@@ -2,8 +2,8 @@
 
 A way is a point of two subspaces, as in AutoCCL (NSDI 2025): its *family* (which calls it is made of) and its
 *parts* (into how many calls in flight it is split). Each family is looked at once, and within a family parts go up
-and down from where they begin for as long as the ratio to the best falls. A pair is the calls of one training step
-in the best way, and those of the next in the way on trial. Torch is not needed here.
+and down from where they begin for as long as the ratio to the best falls. A pair is as many calls as a training
+step has in the best way, and as many in the way on trial. Torch is not needed here.
 """
 
 import math

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration.captured import entries
+from overlayccl_core.configuration.captured import check_ranks, entries
 from overlayccl_core.configuration.cases import cases_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.settings import Settings
@@ -31,11 +31,7 @@ def spaces(
     Raises:
         ValueError: It was captured on another number of ranks, or no call has another way.
     """
-    if (ranks := int(captured["world_size"][0])) != deployment.ranks:
-        raise ValueError(
-            f"it was captured on {ranks} ranks, and deployment {deployment.name} has {deployment.ranks}: name "
-            f"one of {ranks} (--deployment NAME)"
-        )
+    check_ranks(captured, deployment, "--deployment NAME")
     single = [entry for entry in entries(captured) if len(entry["calls"]) == 1]
     asked = {"problems": [CAPTURED], "models": [], "cases": {CAPTURED: single}}
     cases = cases_of(Settings.from_data(settings.model_dump(mode="json") | asked), deployment, CAPTURED)
@@ -47,11 +43,10 @@ def spaces(
 
 def module_of(space: Space, deployment: Deployment) -> str:
     """Return the source of the module that has all ways."""
-    there = {name: metadata.version(name) for name in ("torch",) if _is_installed(name)}
+    printer = printer_of(deployment)
+    here = {name: metadata.version(name) for name in printer.VERSIONS if _is_installed(name)}
     printed = [_deployed(case, ways) for case, ways in space.items()]
-    return printer_of(deployment).deployed(
-        CAPTURED, printed, Stamp(library=deployment.library, versions=there)
-    )
+    return printer.deployed(CAPTURED, printed, Stamp(library=deployment.library, versions=here))
 
 
 def arms_of(ways: Sequence[OpenWay]) -> Iterator[list[Any]]:

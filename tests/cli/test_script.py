@@ -134,13 +134,25 @@ def test_what_a_script_found_while_it_trained_are_ways_for_the_next(tmp_path: Pa
         (["--keep", "found"], "--keep is for what --online finds"),
         (["--online", "calls.parquet", "--export", "folder"], "--export is for --ways"),
         (["--online", "nothing.parquet"], "nothing.parquet"),
+        (
+            ["--online", "calls.parquet"],
+            "it was captured on 2 ranks, and deployment local has 4: name one of 2",
+        ),
+        (
+            ["--deployment", "local-2", "--online", "calls.parquet", "--keep", "run"],
+            "has the results of a run",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_said(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write(CAPTURED_CALLS, step([summed(16384)], 2), tmp_path / "calls.parquet")
+    (tmp_path / "run/deploy").mkdir(parents=True)
+    there = [str(tmp_path / word) if word in ("calls.parquet", "run") else word for word in words]
     script = [] if "--export" in words else ["--", "true"]
-    assert main.main(["run", *words, *script]) == 2 and said in capsys.readouterr().err
+    assert main.main(["run", *there, *script]) == 2 and said in capsys.readouterr().err
+    assert [one.name for one in (tmp_path / "run").iterdir()] == ["deploy"]
 
 
 def test_a_script_runs_to_its_own_end(capfd: pytest.CaptureFixture[str]) -> None:

@@ -188,6 +188,12 @@ def test_the_cheapest_that_overlap_are_listed_though_a_known_way_overlaps_too(fl
     assert overlapping(slow) == []
 
 
+def test_as_many_families_that_overlap_are_listed_as_the_settings_say(flow: SimpleNamespace) -> None:
+    few = {"families": 1, "random": 0, "at_least": 1}
+    many = [len(set(names(listed(flow, overlapping=n, **few), "overlaps"))) for n in (0, 1, 20)]
+    assert many[0] == 0 and many[2] > max(many[1], 1)
+
+
 def test_it_is_filled_up_with_the_next_cheapest_or_with_all_there_are(flow: SimpleNamespace) -> None:
     ways = len([row for row in listed(flow) if not brought_by_the_search(row)])
     rows = listed(flow, families=1, random=0, at_least=ways + 4)

@@ -11,9 +11,9 @@ import pytest
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.evidence.overlap import PARTS, overlap_of
-from overlayccl_core.launching.launchers import namespaces
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training.launches import train
+from tests.hosts import hosts_or_skip
 from tests.timing.batches import silent
 from tests.training.arms_by_hand import Arms
 
@@ -30,10 +30,7 @@ UNAWAITED = ("in_flight", "reduce_scatter:world:1", "4")
 @pytest.mark.ranks
 @pytest.mark.parametrize("model", OVERLAPPED)
 def test_calls_in_flight_beside_computing_beat_the_same_calls_waited_for(model: str, tmp_path: Path) -> None:
-    if "no network namespace" in (told := namespaces.refuses(HOSTS)):
-        pytest.skip(told)
-    assert not told
-    arms = Arms(models.load(model), deployment=HOSTS)
+    arms = Arms(models.load(model), deployment=hosts_or_skip(HOSTS))
     purposes = (Purpose.TIMED, *PARTS, Purpose.WAITED)
     arms.add("overlapped", purposes, microbatches=1, rewrite=UNAWAITED, **OVERLAPPED[model])
     steps = {"seconds": 6, "minimum_steps": 6, "maximum_steps": 12, "in_turns": True, "loss_seeds": ()}

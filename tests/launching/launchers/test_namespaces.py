@@ -20,6 +20,7 @@ from overlayccl_core.measuring.statistics import estimate
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.timing.batch import time_programs
 from overlayccl_core.timing.selftest import Selftest
+from tests.hosts import hosts_or_skip
 from tests.on_ranks import here
 from tests.small_problems import exchange, strategy
 from tests.timing.batches import batch, jobs, settings, silent
@@ -38,10 +39,7 @@ WORDS = "all_gather, all_reduce, reduce_scatter"
 def slow() -> Deployment:
     """Two hosts of two ranks at 100 Mbit/s; skipped where nobody may make namespaces."""
     deployment = load(DEPLOYMENTS / "two-tier-slow.yaml").changed(largest_payload_bytes=2**20)
-    if "no network namespace" in (told := namespaces.refuses(deployment)):
-        pytest.skip(told)
-    assert not told
-    return deployment
+    return hosts_or_skip(deployment)
 
 
 def of_sums(deployment: Deployment, *payloads: int) -> list[Job]:

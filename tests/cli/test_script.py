@@ -134,6 +134,7 @@ def test_what_a_script_found_while_it_trained_are_ways_for_the_next(tmp_path: Pa
         (["--keep", "found"], "--keep is for what --online finds"),
         (["--online", "calls.parquet", "--export", "folder"], "--export is for --ways"),
         (["--online", "nothing.parquet"], "nothing.parquet"),
+        (["--online", "README.md"], "not Parquet. Make it again: overlayccl capture -- COMMAND"),
         (
             ["--online", "calls.parquet"],
             "it was captured on 2 ranks, and deployment local has 4: name one of 2",

@@ -8,6 +8,11 @@ from overlayccl_core import catalog
 from overlayccl_core.gates import equivalence
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import DType
+from overlayccl_core.program.problem import Problem
+from overlayccl_core.program.program import Program
+from overlayccl_core.program.tracing import trace_source
+from overlayccl_core.rewrites.recipe import Recipe
+from overlayccl_core.tuning import space
 from overlayccl_core.tuning.space import PARTS, OpenWay, space_of
 
 
@@ -34,6 +39,34 @@ def test_every_way_is_proven_and_runs_unlike_the_others(kind: str, elements: int
     for way in ways:
         assert equivalence.prove(way.program, reference).passed and way.numerics != "lossy"
         assert way.parts in PARTS and way.name.isidentifier()
+
+
+CHEATS = """
+from overlayccl_core.program.language import Library, all_reduce, cast, scale
+
+def halves(io, p):
+    io.write("result", 0, scale(all_reduce(io.read("given", 0), "sum"), 1, 2))
+
+def in_few_bits(io, p):
+    io.write("result", 0, cast(all_reduce(cast(io.read("given", 0), "bfloat16"), "sum"), "float32"))
+
+LIBRARY = Library(developer="halves", others=("in_few_bits",))
+"""
+
+
+@pytest.mark.parametrize("cheat", ["halves", "in_few_bits"])
+def test_what_is_wrong_or_lossy_is_no_way(cheat: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = space.replay
+    planted: list[str] = []
+
+    def replay(recipe: Recipe, problem: Problem) -> Program:
+        if recipe.base != "gather_and_sum":
+            return honest(recipe, problem)
+        planted.append(cheat)
+        return trace_source(CHEATS, cheat, problem)
+
+    monkeypatch.setattr(space, "replay", replay)
+    assert "gather_and_sum" not in {way.family for way in ways_of("all_reduce_sum", 4096)} and planted
 
 
 def test_parts_are_in_flight_together() -> None:

@@ -137,12 +137,13 @@ def ways_of(tree: Path) -> DeployedWays:
         chosen, made = found.get(case["case"]), _of_case(case)
         if chosen is None or (chosen["instead"] or chosen["arm"]) == ArmName.DEVELOPER:
             continue
+        keys = [one.key._replace(hosts=case["ranks"] // case["ranks_per_node"]) for one in made]
         if _least_gain(chosen) <= FASTER:
             uncertain += 1
         elif len(made) == 1:
-            rows.append({"key": made[0].key, "case": case["case"]})
+            rows.append({"key": keys[0], "case": case["case"]})
         elif made in together:
-            rows.append({"bundle": [one.key for one in made], "case": case["case"]})
+            rows.append({"bundle": keys, "case": case["case"]})
         else:
             others.append(_by_hand(case["case"], made, calls))
     if uncertain:
@@ -192,7 +193,8 @@ def key_of(case: Case) -> Key:
     """Return the key of the call of a Case with one."""
     placed = {"dtype": case.dtype.value, "ranks": case.ranks}
     [call] = calls_of(case)
-    return _made(call, placed, case.groups if case.strided else 1).key
+    made = _made(call, placed, case.groups if case.strided else 1)
+    return made.key._replace(hosts=case.ranks // case.ranks_per_node)
 
 
 class Made(NamedTuple):

@@ -135,7 +135,7 @@ class Watch:
     what is beyond SLACK adds up on its side, until LIMIT: eight blocks that are far off, or more that are less so.
     """
 
-    BLOCK = 32  # calls: a burst of late ones does not move its median
+    BLOCK = 4  # steps: a late one does not move its median
     LEARNED = 8
     LEAST_SPREAD = 0.15  # of a usual time: what is less is no change that counts
     SLACK = 1.0

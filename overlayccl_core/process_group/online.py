@@ -5,9 +5,15 @@ next calls of a key are made. The others take the plan. A plan holds from one ca
 alike on all ranks, so no two ranks ever make the same call in different ways. A rank waits for a plan only where it
 would wait in the call itself: the leader writes it before it takes part in the first call that it is for.
 
+A call that the script waits for is judged by its own time. One that goes on beside others or behind computing is
+judged by the time of the whole step, as in Lagom (2026): what it gains itself may be lost by what it disturbs. Of
+these one is on trial at a time.
+
 Once all ways have been tried a plan is for many calls. The leader watches their times: if they change, it tries
 again. Every way is proven, so trying one cannot change what is trained beyond the rounding of its class.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -27,7 +33,8 @@ SETTLED = 256
 COLD = 8
 """First calls of a key, which nobody counts."""
 LONGEST = 64
-"""Calls of one half of a pair: those of a training step, if they are no more."""
+"""Calls of one half of a pair: those of a training step, if they are no more. Nothing is tried before the first
+step is over, or so many calls."""
 
 
 class CallPlan(NamedTuple):
@@ -68,6 +75,7 @@ class Tuner:
         before: How many groups of these ranks and of the group's name had such a call before: their plans may
             still be in the store.
         settled: Called on the leader when all ways are tried.
+        turn: Held by the one of the calls that overlap that is on trial now.
     """
 
     def __init__(
@@ -82,6 +90,7 @@ class Tuner:
         leads: bool,
         before: int = 0,
         settled: Callable[[], None] = lambda: None,
+        turn: threading.Lock | None = None,
     ) -> None:
         self.key, self.arms, self.leads = key, {arm.way: arm for arm in arms}, leads
         self.descent = Descent(arms if found is None else (found,), found or arms[0])
@@ -90,15 +99,26 @@ class Tuner:
         self._store, self._digest, self._settled = store, digest, settled
         self._name = f"overlayccl: plan of {name}, {before}, "
         self._plan = CallPlan(0, COLD, arms[0].way, "")
+        self._turn, self._has_turn = turn or threading.Lock(), False
+        self._begun: dict[int, float] = {}  # call -> when it was issued
         self._seconds: dict[int, float] = {}  # call -> its time
+        self._overlaps = False  # whether the script goes on before a call of this plan is over
         self._count = 0
-        self._step_began = 0
+        self._step_began: int | None = None
         self._of_step = 1
 
-    def way(self) -> str:
-        """Return the way of the next call, and count it: it counts on all ranks, whatever becomes of it here."""
+    def way(self, now: float, *, is_awaited: bool = True) -> str:
+        """Return the way of the next call, and count it: it counts on all ranks, whatever becomes of it here.
+
+        Args:
+            now: When the script issued it, in seconds.
+            is_awaited: The script waits for it before it does anything else.
+        """
         if self._count == self._plan.until:
-            self._plan = self._next() if self.leads else self._taken()
+            self._plan = self._next(now) if self.leads else self._taken()
+        if self.leads:
+            self._begun[self._count] = now
+            self._overlaps |= not is_awaited
         self._count += 1
         return self._plan.way(self._count - 1, self._name)
 
@@ -110,16 +130,12 @@ class Tuner:
     def close(self) -> None:
         """The group is destroyed."""
         self._store = None
+        self._give_turn()
 
     def end_step(self) -> None:
         """A training step of the script is over."""
-        self._of_step = max(1, min(self._count - self._step_began, LONGEST))
+        self._of_step = max(1, min(self._count - (self._step_began or 0), LONGEST))
         self._step_began = self._count
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether no way is on trial now."""
-        return not self._plan.on_trial
 
     @property
     def found(self) -> TunedArm | None:
@@ -131,32 +147,67 @@ class Tuner:
         """Calls so far."""
         return self._count
 
-    def _next(self) -> CallPlan:
+    def _next(self, now: float) -> CallPlan:
         """Learn from the calls of the plan that is over, and write the next."""
-        self._learn()
-        on_trial = "" if self.descent.trial is None else self.descent.trial.way
-        until = self._count + (2 * EXPLORING * self._of_step if on_trial else SETTLED)
-        plan = CallPlan(self._count, until, self.descent.best.way, on_trial, self._of_step)
+        self._learn(now)
+        trial = self.descent.trial
+        length = SETTLED // self._of_step or 1 if trial is None else 2 * EXPLORING
+        on_trial = trial.way if trial is not None and self._may_try() else ""
+        plan = CallPlan(
+            *(
+                self._count,
+                self._count + length * self._of_step,
+                self.descent.best.way,
+                on_trial,
+                self._of_step,
+            )
+        )
         said = json.dumps({**plan._asdict(), "ways": self._digest})
         self._store.set(f"{self._name}{plan.first}", f"{zlib.crc32(said.encode()):08x} {said}")
+        self._overlaps = False
         return plan
 
-    def _learn(self) -> None:
-        plan, seconds, self._seconds = self._plan, self._seconds, {}
+    def _may_try(self) -> bool:
+        if self._step_began is None and self._count < LONGEST:
+            return False
+        if self._overlaps and not self._has_turn:
+            self._has_turn = self._turn.acquire(blocking=False)
+        return self._has_turn or not self._overlaps
+
+    def _give_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self._turn.release()
+
+    def _learn(self, now: float) -> None:
+        plan, halves = self._plan, self._halves(now)
         if plan.on_trial:
             pairs = []
-            for begin in range(plan.first, plan.until, 2 * plan.half):
-                halves = [range(at, at + plan.half) for at in (begin, begin + plan.half)]
-                if all(call in seconds for half in halves for call in half):  # else one failed
-                    first, second = (sum(seconds[call] for call in half) for half in halves)
-                    is_first = plan.way(begin, self._name) == plan.on_trial
+            for at in range(0, len(halves), 2):
+                first, second = halves[at : at + 2]
+                if first and second:
+                    is_first = plan.way(plan.first + at * plan.half, self._name) == plan.on_trial
                     pairs.append((second, first) if is_first else (first, second))
-            if self.descent.feed(pairs) and self.descent.trial is None:
-                self._settled()
-        elif self.descent.trial is None and any([self.watch.feed(one) for one in seconds.values()]):
+            if pairs and self.descent.feed(pairs):
+                self._give_turn()
+                if self.descent.trial is None:
+                    self._settled()
+            return
+        is_watched = self.descent.trial is None and plan.first  # the first calls are cold
+        if is_watched and any([self.watch.feed(seconds / plan.half) for seconds in halves if seconds]):
             self.reopened.append(self._count)
             self.descent = Descent(tuple(self.arms.values()), self.descent.best)
             self.watch = Watch()
+
+    def _halves(self, now: float) -> list[float | None]:
+        """Return the seconds of each half of the plan that is over; None: a call failed."""
+        plan, begun, seconds = self._plan, {**self._begun, self._count: now}, self._seconds
+        self._begun, self._seconds = {}, {}
+        firsts = range(plan.first, plan.until, plan.half)
+        if self._overlaps:  # from the first call to that of the next half: a step
+            return [begun[first + plan.half] - begun[first] for first in firsts]
+        of = [[seconds.get(call) for call in range(first, first + plan.half)] for first in firsts]
+        return [None if None in half else sum(filter(None, half)) for half in of]
 
     def _taken(self) -> CallPlan:
         """Wait for the leader's plan."""
@@ -190,18 +241,22 @@ class Findings:
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{self._file} is no file of findings ({error!r}): remove it") from error
 
-    def begin(self, name: str, arms: Sequence[TunedArm]) -> TunedArm | None:
-        """Return the way that was found for a call, if it is one of these."""
-        found = self._rows.get(name, {}).get("way")
-        return next((arm for arm in arms if arm.way == found), None)
+    def begin(self, name: str, key: Key, role: str, arms: Sequence[TunedArm]) -> TunedArm | None:
+        """Return the way that was found for a call, if it is one of these.
 
-    def add(self, name: str, tuner: "Tuner") -> None:
+        Of a group that is new: what was found for such a call of another group in that role.
+        """
+        alike = (row for row in self._rows.values() if (row["key"], row["role"]) == ([*key], role))
+        found = self._rows.get(name) or next(alike, {})
+        return next((arm for arm in arms if arm.way == found.get("way")), None)
+
+    def add(self, name: str, role: str, tuner: Tuner) -> None:
         """Add what was found of a call that settled, and write the file."""
         if self._file is None or tuner.found is None:
             return
         with self._lock:  # groups have threads of their own
             trials = _trials(tuner.descent.trials) or self._rows.get(name, {}).get("trials", [])
-            row = {"key": [*tuner.key], **tuner.found._asdict(), "trials": trials}
+            row = {"key": [*tuner.key], "role": role, **tuner.found._asdict(), "trials": trials}
             self._rows[name] = row
             self._file.parent.mkdir(parents=True, exist_ok=True)
             partial = self._file.with_suffix(".part")

@@ -32,6 +32,7 @@ class Key(NamedTuple):
     elements: int
     ranks: int
     stride: int = 1  # between the ranks of the group; 0: they are no such row
+    hosts: int = 1  # that the group is spread over: its tier
 
 
 PARTS = (

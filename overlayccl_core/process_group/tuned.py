@@ -11,7 +11,9 @@ Where a Case's ways are open, each call is made in the one that the group's plan
 
 import atexit
 import os
+import socket
 import sys
+import threading
 import time
 import warnings
 import weakref
@@ -54,6 +56,7 @@ class Tuned:
     def __init__(self, folder: Path, findings: Path | None = None) -> None:
         self._ways = ProvenWays(folder)
         self._tuners: dict[str, list[Tuner]] = {}
+        self._turn = threading.Lock()  # of calls that overlap one is on trial at a time
         self._groups: Counter[str] = Counter()  # a name comes again after `destroy_process_group`
         self._folder, self._findings = findings, Findings(None, 0, {})
         self._bundles = Bundles(set(self._ways.bundles), fewest, self._together)
@@ -90,7 +93,7 @@ class Tuned:
         """Tell the ranks of a group that is about to be connected which ways this one has."""
         if NESTED.inside:
             return
-        group.get_group_store().set(f"{SAID}{group.rank()}", self._ways.digest)
+        group.get_group_store().set(f"{SAID}{group.rank()}", f"{self._ways.digest} {_host()}")
         if self._is_first and not group.rank() and not self._ways.fit(group.size()):
             warnings.warn(
                 f"all proven ways are for more ranks than the {group.size()} here: no call is made in one",
@@ -114,11 +117,12 @@ class Tuned:
         kept = group.kept
         if kept is None:
             kept = group.kept = Kept(group)
-        key = self._ways.key(kept.ranks, method, args, kwargs)
+        key = self._ways.key(kept.ranks, lambda: self._hosts(group, kept), method, args, kwargs)
         if key is not None and key not in kept.keys and not self._bundles.continues(kept.walk, key):
             self._bundles.send_all()  # to agree and to connect, ranks wait for each other
         if key is None or not self._agreed(group, kept):
             return self._passed(group, kept, method, args, kwargs)
+        issued = time.perf_counter()
         found = ends(method, args)
         assert found is not None  # or it would have no key
         given, taken = found
@@ -129,7 +133,7 @@ class Tuned:
         is_async = on_host and getattr(options(method, args, kwargs), "asyncOp", True)
 
         def alone(call: ProvenCall) -> Any:
-            return self._alone(call, group, method, args, kwargs, is_awaited=not is_async)
+            return self._alone(call, group, method, args, kwargs, issued=issued, is_awaited=not is_async)
 
         call = ProvenCall(key, given, taken, alone)
         bundled = self._has_bundles and on_host
@@ -169,6 +173,7 @@ class Tuned:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         *,
+        issued: float,
         is_awaited: bool,
     ) -> Any:
         """Make a call that is in no bundle that goes out."""
@@ -179,12 +184,12 @@ class Tuned:
         if tuner is None:
             self._run(group.kept, case, self._ways.fixed.get(case, "chosen"), [call])
             return None
-        way, begin = tuner.way(), time.perf_counter()
+        way, begin = tuner.way(issued, is_awaited=is_awaited), time.perf_counter()
         if way != PLAIN:
             self._run(group.kept, case, way, [call])
         else:
             work = plain(group, method, args, kwargs)
-            if tuner.is_settled and not is_awaited:  # nothing of ours is in between
+            if not is_awaited:  # the library makes it beside others, as without us
                 return work
             work.wait()
         tuner.took(time.perf_counter() - begin)
@@ -208,16 +213,32 @@ class Tuned:
             store, names = group.get_group_store(), [f"{SAID}{rank}" for rank in range(kept.size)]
             if not _have_met(group):
                 _wait(store, names)
-            said = [store.get(name) if store.check([name]) else b"" for name in names]
-            kept.is_agreed = len(set(said)) == 1
-            others = [rank for rank, one in enumerate(said) if one.decode() != self._ways.digest]
+            said = [store.get(name).decode() if store.check([name]) else " " for name in names]
+            digests, hosts = zip(*(one.split(" ", 1) for one in said), strict=True)
+            kept.is_agreed, kept.hosts = len(set(digests)) == 1, len(set(hosts))
+            others = [rank for rank, one in enumerate(digests) if one != self._ways.digest]
             if others and group.rank() == min(set(range(kept.size)) - set(others)):
                 warnings.warn(
                     f"ranks {others} of a group of {kept.size} have other proven ways than rank {group.rank()}, or"
                     " none: all calls of the group stay as they are. Give all ranks the same OVERLAYCCL_WAYS.",
                     stacklevel=2,
                 )
+            elif self._ways.library not in {"", *_libraries(group)}:
+                kept.is_agreed = False
+                if not group.rank():
+                    warnings.warn(
+                        f"the ways were measured on {self._ways.library}, and this group's library is "
+                        f"{', '.join(sorted(_libraries(group)))}: all its calls stay as they are",
+                        stacklevel=2,
+                    )
         return kept.is_agreed
+
+    def _hosts(self, group: Group, kept: "Kept") -> int:
+        """Return over how many hosts the group is spread."""
+        if kept.is_agreed is None:
+            self._bundles.send_all()  # to agree, ranks wait for each other
+            self._agreed(group, kept)
+        return kept.hosts
 
     def _connect(self, group: Group, kept: "Kept", key: Key, device: torch.device) -> None:
         """Connect the Cases of a call, and of the bundles that it may begin: at the same call on all ranks."""
@@ -250,18 +271,20 @@ class Tuned:
                             *(way, False, module.Held(group)),
                         )
         if arms := self._ways.arms.get(self._ways.cases.get(key, "")):
-            name = f"{' '.join(map(str, key))}, ranks {' '.join(map(str, ranks))}"
+            role = _role(group)
+            name = f"{' '.join(map(str, key))}, ranks {' '.join(map(str, ranks))} {role}".rstrip()
             if not self._tuners:
                 self._findings = Findings(self._folder, dist.get_rank(), _here(self._ways.digest))
             before = self._tuners.setdefault(name, [])  # of groups of the same ranks
             named = f"{group.group_name}, {name}"
-            found = before[-1].found if before else self._findings.begin(name, arms)
+            found = before[-1].found if before else self._findings.begin(name, key, role, arms)
             kept.tuners[key] = tuner = Tuner(
                 *(key, name, arms, kept.plans(), self._ways.digest),
                 found=found,
                 leads=not group.rank(),
                 before=self._groups[named],
-                settled=lambda: self._findings.add(name, tuner),
+                settled=lambda: self._findings.add(name, role, tuner),
+                turn=self._turn,
             )
             self._groups[named] += 1
             before.append(tuner)
@@ -271,7 +294,8 @@ class Kept:
     """What is kept of a group.
 
     Attributes:
-        is_agreed: Whether its ranks have the same ways; None before anybody asked.
+        is_agreed: Whether its ranks have the same ways, for its library; None before anybody asked.
+        hosts: Over how many hosts it is spread.
         keys: The calls whose Cases are connected.
         connected: (Case, way) -> its calls on this group.
         parts: Ranks -> a group of some of these.
@@ -285,6 +309,7 @@ class Kept:
         self.queue = Queue()
         self.walk = Walk(self.group, self.queue)
         self.is_agreed: bool | None = None
+        self.hosts = 0
         self.keys: set[Key] = set()
         self.connected: dict[tuple[str, str], Any] = {}
         self.parts: dict[tuple[int, ...], weakref.ref[dist.ProcessGroup]] = {}
@@ -317,8 +342,22 @@ def _have_met(group: Group) -> bool:
 
     gloo connects each rank with each there.
     """
-    names = {group._get_backend(device).name() for device in group._device_types}
-    return "gloo" in names and not os.environ.get("TORCH_GLOO_LAZY_INIT")
+    return "gloo" in _libraries(group) and not os.environ.get("TORCH_GLOO_LAZY_INIT")
+
+
+def _role(group: Group) -> str:
+    """Return what the script says that the group is for: the name of its dimension of a DeviceMesh, or a text."""
+    said = group.group_desc
+    return "" if said in ("undefined", "default_pg") else said.removeprefix("mesh_")
+
+
+def _libraries(group: Group) -> set[str]:
+    return {group._get_backend(device).name() for device in group._device_types}
+
+
+def _host() -> str:
+    """Return what tells this host from others; torchrun numbers those of a job."""
+    return f"{socket.gethostname()} {os.environ.get('GROUP_RANK', '')}"
 
 
 def _wait(store: dist.Store, names: list[str]) -> None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from .calls import METHODS, argument
 from .descent import TunedArm
@@ -50,6 +52,7 @@ class ProvenWays:
         arms: Case -> its ways, if it is open which is the fastest; the first is the script's own call.
         numerics: Case -> class of its numerics: exact, reordered, lossy.
         digest: Of both files.
+        library: That the ways were measured on, as torch names it; empty: any.
 
     Raises:
         ValueError: It is no such folder.
@@ -76,6 +79,10 @@ class ProvenWays:
         self.digest = ways_digest(texts)
         self._keys = {*self.cases, *(key for keys in self.bundles for key in keys)}
         self._sizes = {(key.elements, getattr(torch, key.dtype)) for key in self._keys}
+        self.library = str(getattr(self.module, "PROVEN", {}).get("library", ""))
+        self._elsewhere: dict[Key, set[int]] = {}  # a call without its tier -> the tiers in which it has ways
+        for key in self._keys:
+            self._elsewhere.setdefault(key._replace(hosts=0), set()).add(key.hosts)
 
     def _numerics(self, case: str, entry: Any) -> str:
         """Return the class of a Case's way; of several the worst."""
@@ -87,11 +94,19 @@ class ProvenWays:
         return any(key.ranks <= ranks for key in self._keys)
 
     def key(
-        self, ranks: Sequence[int], method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        ranks: Sequence[int],
+        hosts: Callable[[], int],
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Key | None:
         """Return the key of a call of a group of these ranks; None if the folder does not have it.
 
         What the library would refuse has no key: the library says it in its own words.
+
+        Args:
+            hosts: Returns over how many hosts the group is spread; asked for if the folder has such a call.
         """
         found = ends(method, args)
         if found is None or (found[0].numel(), found[0].dtype) not in self._sizes:
@@ -100,8 +115,20 @@ class ProvenWays:
         reduction = getattr(options(method, args, kwargs), "reduceOp", None)
         name = "" if reduction is None else getattr(reduction, "op", reduction).name.lower()
         dtype = str(given.dtype).removeprefix("torch.")
-        key = Key(METHODS[method].kind, name, dtype, given.numel(), len(ranks), stride(ranks))
-        return key if key in self._keys and _fits(key, given, taken) else None
+        key = Key(METHODS[method].kind, name, dtype, given.numel(), len(ranks), stride(ranks), 0)
+        if key not in self._elsewhere or not _fits(key, given, taken):
+            return None
+        here = key._replace(hosts=hosts())
+        if here in self._keys:
+            return here
+        there, self._elsewhere[key] = self._elsewhere[key], set()
+        if there and dist.get_rank() == ranks[0]:
+            warnings.warn(
+                f"a group of {key.ranks} ranks is spread over {here.hosts} hosts, the ways of its {key.kind} were "
+                f"measured on {', '.join(map(str, sorted(there)))}: the call stays as it is",
+                stacklevel=2,
+            )
+        return None
 
 
 def stride(ranks: Sequence[int]) -> int:

@@ -82,8 +82,8 @@ def test_a_call_has_a_way_where_the_plain_one_does_not_stand(tmp_path: Path) -> 
     ways = script.ways_of(run)
     ways.lay(tmp_path)
     assert json.loads((tmp_path / "ways.json").read_text()) == [
-        {"key": [*key, 16384, 2, 1], "case": CASE},
-        {"bundle": [[*key, 4, 2, 1], [*key, 5, 2, 1]], "case": "together"},
+        {"key": [*key, 16384, 2, 1, 1], "case": CASE},
+        {"bundle": [[*key, 4, 2, 1, 1], [*key, 5, 2, 1, 1]], "case": "together"},
     ]
     one_by_one, chain, noise = ways.others
     assert ways.ranks == 2 and 'connect("one by one")' in one_by_one and "1 of 7 Cases" in noise
@@ -106,7 +106,7 @@ def test_the_folder_for_a_cluster_has_all_that_ranks_need(
 
 
 def test_what_a_script_found_while_it_trained_are_ways_for_the_next(tmp_path: Path) -> None:
-    keys = [["all_reduce", "sum", "float32", elements, 2, 1] for elements in (1, 2, 3)]
+    keys = [["all_reduce", "sum", "float32", elements, 2, 1, 1] for elements in (1, 2, 3)]
     arms = [["plain", "as_written", 1], ["ring", "ring", 1]]
     rows = [{"key": key, "case": f"case {number}", "ways": arms} for number, key in enumerate(keys)]
     (tmp_path / "captured.py").write_text("")

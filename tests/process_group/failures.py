@@ -143,6 +143,15 @@ def ways_of_more_ranks(rank: int, say: Say) -> None:
     say(reduced())
 
 
+def ways_of_another_library(rank: int, say: Say) -> None:
+    say(reduced())
+
+
+def group_over_two_hosts(rank: int, say: Say) -> None:
+    """Ranks on two hosts, as torchrun numbers them, with ways for one host."""
+    say([reduced(), reduced()])
+
+
 def no_process_group(rank: int, say: Say) -> None:
     """A script that never calls init_process_group, timed."""
     optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)])
@@ -181,6 +190,7 @@ COURSES = {
     **dict.fromkeys((destroyed_under_way, wait_with_a_timeout), BOTH),
     **dict.fromkeys((other_shape_on_all, other_shape_on_one_in_detail, error_in_a_bundle), ("tuned",)),
     **dict.fromkeys((rank_without_ways, rank_with_other_ways, ways_of_more_ranks), ("tuned",)),
+    **dict.fromkeys((ways_of_another_library, group_over_two_hosts), ("tuned",)),
     **dict.fromkeys((sends_beside_calls, issue_returns_before_the_others_call), ("tuned",)),
     no_process_group: ("timed",),
     destroyed_before_the_last_step: ("recorded",),
@@ -194,6 +204,9 @@ def start(course: Callable[..., None], mode: str, rank: int) -> Tuned | None:
     tuned = None
     if mode == "tuned" and (course, rank) != (rank_without_ways, 1):
         other = {rank_with_other_ways: ("ways", "other")[rank], ways_of_more_ranks: "larger"}
+        other |= {ways_of_another_library: "nccl"}
+        if course is group_over_two_hosts:
+            os.environ["GROUP_RANK"] = str(rank)
         tuned = Tuned(FOLDER / other.get(course, "ways"))
         seam.install(lambda: tuned, every=True)
     elif mode == "recorded":

@@ -39,6 +39,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], End
     write_ways(folder / "ways", CALLS, BUNDLES)
     write_ways(folder / "other", CALLS)
     write_ways(folder / "larger", CALLS, ranks=4)
+    module = write_ways(folder / "nccl", CALLS) / "captured.py"
+    module.write_text(module.read_text().replace("'library': 'gloo'", "'library': 'nccl'"))
     command = [sys.executable, str(SCRIPT), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert not done.returncode, done.stderr[-2000:]
@@ -106,6 +108,21 @@ def test_ways_of_another_number_of_ranks_are_said_to_be_of_no_use(
     found = ended["ways_of_more_ranks", "tuned"]
     assert found.said() == [[TWOS]] * 2
     assert "for more ranks than the 2 here" in found.ranks[0]["warned"][0]
+
+
+@pytest.mark.ranks
+def test_ways_of_another_library_are_not_used(ended: dict[tuple[str, str], Ended]) -> None:
+    found = ended["ways_of_another_library", "tuned"]
+    assert found.said() == [[TWOS]] * 2 and not any(rank["made"] for rank in found.ranks)
+    assert "measured on nccl, and this group's library is gloo" in found.ranks[0]["warned"][0]
+
+
+@pytest.mark.ranks
+def test_ways_of_a_group_in_another_tier_are_not_used(ended: dict[tuple[str, str], Ended]) -> None:
+    found = ended["group_over_two_hosts", "tuned"]
+    assert found.said() == [[[TWOS, TWOS]]] * 2 and not any(rank["made"] for rank in found.ranks)
+    [said], others = (rank["warned"] for rank in found.ranks)
+    assert "spread over 2 hosts, the ways of its all_reduce were measured on 1" in said and not others
 
 
 @pytest.mark.ranks

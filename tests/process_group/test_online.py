@@ -4,8 +4,10 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from overlayccl_core import catalog
 from overlayccl_core.cli.script import key_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.process_group.descent import FEWEST, TunedArm
-from overlayccl_core.process_group.online import COLD, SETTLED, CallPlan, Findings, Tuner, told
+from overlayccl_core.process_group.online import COLD, LONGEST, SETTLED, CallPlan, Findings, Tuner, told
 from overlayccl_core.process_group.parts import Key
 from overlayccl_core.process_group.ways import ProvenWays
 from overlayccl_core.tuning.open_ways import arms_of, module_of
@@ -24,6 +26,7 @@ from tests.process_group.online_rank import CALLS, ELEMENTS, FAST
 
 SCRIPT = Path(__file__).with_name("online_rank.py")
 KEY = Key("all_reduce", "sum", "float32", 8, 2)
+OTHER = KEY._replace(hosts=2)
 ARMS = [TunedArm("plain", "as_written", 1), TunedArm("ring", "ring", 1), TunedArm("ring_in_2", "ring", 2)]
 
 
@@ -32,20 +35,34 @@ def tuners(
 ) -> tuple[Tuner, Tuner]:
     """A leader, and a rank that follows, with a store between them."""
     store = store or dist.HashStore()
-    return (
+    two = (
         Tuner(KEY, "a call", ARMS, store, "ways", leads=True, before=before, **leader),
         Tuner(KEY, "a call", ARMS, store, digest, leads=False, before=before),
     )
+    for tuner in two:
+        tuner.end_step()
+    return two
 
 
-def calls(count: int, leader: Tuner, other: Tuner, **seconds: float) -> list[str]:
-    """Make calls on both, the leader first; `seconds`: of each way. Returns the ways, which must be the same."""
+CLOCK = SimpleNamespace(now=0.0)
+
+
+def calls(
+    count: int, leader: Tuner, other: Tuner, *, step_s: dict[str, float] | None = None, **seconds: float
+) -> list[str]:
+    """Make calls on both, the leader first. Returns the ways, which must be the same.
+
+    Args:
+        seconds: Of a call in each way; else 1.
+        step_s: The script goes on beside the call, and so long passes until the next.
+    """
     ways = []
     for _ in range(count):
-        way = leader.way()
-        assert other.way() == way
+        way = leader.way(CLOCK.now, is_awaited=step_s is None)
+        assert other.way(7.0) == way
         leader.took(seconds.get(way, 1.0))
         other.took(9.0)  # only the leader's times count
+        CLOCK.now += 1.0 if step_s is None else step_s.get(way, 1.0)
         ways.append(way)
     return ways
 
@@ -64,13 +81,13 @@ def test_a_rank_that_follows_never_reads_ahead_of_the_leader() -> None:
     leader, other = tuners()
     for _ in range(COLD):
         for one in (leader, other):
-            one.way()
+            one.way(0.0)
             one.took(1.0)
     other._store.set_timeout(timedelta(milliseconds=50))
     with pytest.raises(dist.DistStoreError):
-        other.way()  # the plan is not there before the leader's own call
-    leader.way()
-    assert other.way() in ("plain", "ring")
+        other.way(0.0)  # the plan is not there before the leader's own call
+    leader.way(0.0)
+    assert other.way(0.0) in ("plain", "ring")
 
 
 def test_plans_of_a_group_that_was_destroyed_are_not_those_of_its_successor() -> None:
@@ -80,22 +97,22 @@ def test_plans_of_a_group_that_was_destroyed_are_not_those_of_its_successor() ->
     calls(COLD, again, follows)
     follows._store.set_timeout(timedelta(milliseconds=50))
     with pytest.raises(dist.DistStoreError):
-        follows.way()
+        follows.way(0.0)
 
 
 def test_a_plan_of_other_ways_or_with_a_flipped_bit_is_refused() -> None:
     leader, other = tuners(digest="others")
     calls(COLD, leader, other)
-    leader.way()
+    leader.way(0.0)
     with pytest.raises(RuntimeError, match=r"plan of the leader for call 8 .* is not of these ways"):
-        other.way()
+        other.way(0.0)
     leader, other = tuners()
     calls(COLD, leader, other)
-    leader.way()
+    leader.way(0.0)
     name = f"overlayccl: plan of a call, 0, {COLD}"
     leader._store.set(name, leader._store.get(name).decode().replace("ring", "rinG"))
     with pytest.raises(RuntimeError, match="is not of these ways"):
-        other.way()
+        other.way(0.0)
 
 
 def test_where_times_change_all_ways_are_tried_again() -> None:
@@ -129,28 +146,32 @@ def test_a_call_that_fails_on_a_rank_counts_there_and_its_pair_does_not() -> Non
     leader, other = tuners()
     calls(COLD, leader, other)
     for call in range(4):
-        assert leader.way() == other.way()
+        assert leader.way(0.0) == other.way(0.0)
         if call != 1:
             leader.took(0.5)
-    assert leader.way() == other.way() and leader.descent._pairs == [0.0]
+    assert leader.way(0.0) == other.way(0.0) and leader.descent._pairs == [0.0]
 
 
 def test_what_was_found_is_where_the_next_run_begins(tmp_path: Path) -> None:
     leader, other = tuners()
     kept = Findings(tmp_path / "found", 0, {"ways": "a"})
     calls(COLD + 1, leader, other)
-    kept.add("key", leader)
-    assert Findings(tmp_path / "found", 0, {"ways": "a"}).begin("key", ARMS) is None  # it had not settled
+    kept.add("key", "", leader)
+    assert (
+        Findings(tmp_path / "found", 0, {"ways": "a"}).begin("key", KEY, "", ARMS) is None
+    )  # it had not settled
     calls(64, leader, other, ring=0.5, ring_in_2=0.4)
-    kept.add("key", leader)
+    kept.add("key", "", leader)
     again = Findings(tmp_path / "found", 0, {"ways": "a"})
-    assert again.begin("key", ARMS) == ARMS[2] and again.begin("other", ARMS) is None
-    assert again.begin("key", ARMS[:2]) is None
+    assert again.begin("key", KEY, "", ARMS) == ARMS[2] and again.begin("other", OTHER, "", ARMS) is None
+    assert again.begin("key", KEY, "", ARMS[:2]) is None
+    assert again.begin("of other ranks", KEY, "", ARMS) == ARMS[2]  # the same state
+    assert again.begin("of other ranks", KEY, "tp", ARMS) is None
     for other_place in (
         Findings(tmp_path / "found", 0, {"ways": "b"}),
         Findings(tmp_path / "found", 1, {"ways": "a"}),
     ):
-        assert other_place.begin("key", ARMS) is None
+        assert other_place.begin("key", KEY, "", ARMS) is None
     leader, other = tuners(found=ARMS[2])
     assert set(calls(SETTLED, leader, other)[COLD:]) == {"ring_in_2"}
     (tmp_path / "found" / "tuned-0.json").write_text("{")
@@ -166,6 +187,46 @@ def test_the_calls_of_a_training_step_are_one_half_of_a_pair() -> None:
         leader.end_step()
     assert [len(set(step)) for step in ways] == [1] * 20
     assert {*map(tuple, ways[4:6])} == {("plain",) * 4, ("ring",) * 4}
+
+
+def test_a_call_beside_others_is_judged_by_the_time_of_the_step() -> None:
+    leader, other = tuners()
+    calls(COLD + 64, leader, other, step_s={"ring_in_2": 0.5}, ring=0.1, plain=0.2)
+    assert leader.found == ARMS[2]  # by its own time `ring` would be
+
+
+def test_of_calls_beside_others_one_is_on_trial_at_a_time_until_all_have_settled() -> None:
+    turn = threading.Lock()
+    leaders = [
+        Tuner(KEY, f"call {n}", ARMS, dist.HashStore(), "ways", leads=True, turn=turn) for n in range(2)
+    ]
+    were_on_trial = [0, 0]
+    while None in [leader.found for leader in leaders]:
+        ways = [leader.way(CLOCK.now, is_awaited=False) for leader in leaders]
+        CLOCK.now += 0.5 ** ways.count("ring")
+        on_trial = [bool(leader._plan.on_trial) for leader in leaders]
+        assert on_trial.count(True) <= 1
+        were_on_trial = [count + one for count, one in zip(were_on_trial, on_trial, strict=True)]
+        for leader in leaders:
+            leader.end_step()
+    assert [leader.found for leader in leaders] == [ARMS[1]] * 2 and min(were_on_trial) > 0
+    assert not turn.locked()
+
+
+def test_a_group_that_is_destroyed_gives_its_turn_to_others() -> None:
+    turn = threading.Lock()
+    leader, other = tuners(turn=turn)
+    calls(COLD + 2, leader, other, step_s={})
+    assert turn.locked()
+    leader.close()
+    assert not turn.locked()
+
+
+def test_nothing_is_tried_in_the_first_training_step() -> None:
+    store = dist.HashStore()
+    leader = Tuner(KEY, "a call", ARMS, store, "ways", leads=True)
+    ways = [leader.way(float(now)) for now in range(3 * LONGEST)]
+    assert set(ways[:LONGEST]) == {"plain"} and "ring" in ways[LONGEST:]
 
 
 @pytest.fixture(scope="module")

@@ -16,20 +16,34 @@ import torch.distributed as dist
 import torch.testing._internal.distributed.fake_pg  # torch knows the name "fake" then
 from torch.distributed import distributed_c10d as c10d
 
+from benchmarks import open_ways
 from benchmarks.columns import line
 from overlayccl_core.measuring.statistics import estimate, ratio_within
 from overlayccl_core.process_group import seam
-from overlayccl_core.process_group.group import Passage, plain
+from overlayccl_core.process_group.group import Group, Passage, plain
 from overlayccl_core.process_group.parts import MODULE, WAYS
 from overlayccl_core.process_group.recorder import StepRecorder
-from overlayccl_core.process_group.tuned import Tuned
+from overlayccl_core.process_group.tuned import SAID, Tuned
 
 ROUNDS = 60
 CALLS = 200
 STEP_US, CALLS_A_STEP = 50_000.0, 100
 TARGET = 0.01
 LIBRARY = "library"
+SETTLED_TUNER = "tuned, settled"
 OTHER_CALL = [{"key": ["all_reduce", "sum", "float32", 7, 4], "case": "other"}]
+ELEMENTS = 8
+
+
+class OfAll(Tuned):
+    """The ways of all ranks, of which there is but this one."""
+
+    def group_begins(self, group: Group) -> None:
+        super().group_begins(group)
+        store = group.get_group_store()
+        said = store.get(f"{SAID}{group.rank()}")
+        for rank in range(group.size()):
+            store.set(f"{SAID}{rank}", said.decode())
 
 
 def report() -> list[str]:
@@ -59,20 +73,33 @@ def report() -> list[str]:
     return lines
 
 
+def settled_us() -> float:
+    """Return the CPU time in us that a tuner adds to a call when all ways are tried."""
+    with tempfile.TemporaryDirectory() as folder:
+        samples = _measured(Path(folder))
+    return float(np.median(samples[SETTLED_TUNER] - samples[LIBRARY]))
+
+
 def _measured(folder: Path) -> dict[str, np.ndarray]:
     """Mode -> microseconds a call [rounds]."""
     (folder / MODULE).write_text("ENTRIES = {}\n")
     (folder / WAYS).write_text(json.dumps(OTHER_CALL))
+    open_ways.write(settled := folder / "settled", 4, [ELEMENTS])
+    (row,) = json.loads((settled / WAYS).read_text())
+    (settled / WAYS).write_text(json.dumps([{**row, "ways": row["ways"][:1]}]))  # nothing is left to try
+    own = settled / MODULE
+    own.write_text(own.read_text().replace("'library': 'gloo'", "'library': 'fake'"))
     modes: dict[str, Callable[[], Passage]] = {
         "plain": lambda: plain,
         "record, before": lambda: StepRecorder(folder, whole=True),
         "record": lambda: StepRecorder(folder, whole=True, skip=0),
         "tuned, no way": lambda: Tuned(folder),
+        SETTLED_TUNER: lambda: OfAll(settled),
     }
     dist.init_process_group("fake", store=dist.HashStore(), rank=0, world_size=4)
     try:
         groups = {LIBRARY: dist.new_group(), **{mode: _through(make) for mode, make in modes.items()}}
-        x = torch.zeros(8)
+        x = torch.zeros(ELEMENTS)
         samples: dict[str, list[float]] = {mode: [] for mode in groups}
         for order in range(-1, ROUNDS):  # the first warms up
             names = list(groups)

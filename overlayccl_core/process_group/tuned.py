@@ -136,6 +136,10 @@ class Tuned:
             return self._alone(call, group, method, args, kwargs, issued=issued, is_awaited=not is_async)
 
         call = ProvenCall(key, given, taken, alone)
+        if not (is_async or self._has_bundles) and kept.queue.is_idle():
+            with NESTED.here(), torch.no_grad():  # no thread of ours, and nothing to wait for
+                work = alone(call)
+            return work or QueuedWork(finished(None), [taken])
         bundled = self._has_bundles and on_host
         if not bundled or not self._bundles.takes(kept.walk, call, may_wait=is_async and is_eager()):
             kept.queue.run(call.settle, is_awaited=not is_async)
@@ -185,6 +189,7 @@ class Tuned:
             self._run(group.kept, case, self._ways.fixed.get(case, "chosen"), [call])
             return None
         way, begin = tuner.way(issued, is_awaited=is_awaited), time.perf_counter()
+        made = None
         if way != PLAIN:
             self._run(group.kept, case, way, [call])
         else:
@@ -192,8 +197,9 @@ class Tuned:
             if not is_awaited:  # the library makes it beside others, as without us
                 return work
             work.wait()
+            made = work
         tuner.took(time.perf_counter() - begin)
-        return None
+        return made
 
     def _together(self, group: Group | None, calls: list[ProvenCall]) -> None:
         assert group is not None
@@ -256,7 +262,7 @@ class Tuned:
             if wanted == ranks:
                 return here()
             made = parts[wanted]() if wanted in parts else None
-            if made is None:
+            if made is None and dist.get_rank() in wanted:  # others have no part in it
                 made = dist.new_group(list(wanted), use_local_synchronization=True)
                 parts[wanted] = weakref.ref(made)
             return made

@@ -16,6 +16,7 @@ from overlayccl_core.cli import (
     bucket,
     capture,
     compare,
+    discover,
     doctor,
     drift,
     estimate,
@@ -42,7 +43,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 COMMANDS: tuple[ModuleType, ...] = (
     *(problems, trace, prove, score, try_strategy, tune, redeploy, ask, bucket),
     *(capture, run_script),
-    *(explain, summary, overlap, report, schema, doctor, estimate),
+    *(explain, summary, overlap, report, schema, doctor, discover, estimate),
     *(verify, compare, drift, init, why),
 )
 PLACE = (

@@ -1,9 +1,6 @@
 """Trace, prove, price and time one strategy, for `overlayccl try`, `score` and `prove`."""
 
-import os
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +20,7 @@ from overlayccl_core.program.json_form import loads
 from overlayccl_core.program.program import Program
 from overlayccl_core.stages.known_ways import known_way_rows
 from overlayccl_core.timing.batch import TimingBatch, time_programs
-from overlayccl_core.timing.partial import LOGS, PARTIAL
+from overlayccl_core.timing.partial import LOGS, once
 
 YOURS = "yours"  # the role of the user's strategy
 Progress = Callable[[str], None]
@@ -131,21 +128,16 @@ def timed_once(
         results: The tree for the work of launches, visible to all nodes, and for the evidence of failed ranks.
     """
     timing = TimingSettings(seconds=seconds, repeat_disturbed=False)
-    partial = results / PARTIAL
-    partial.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="try-", dir=partial) as folder:
+    with once(results, "try-") as folder:
         batch = TimingBatch(
             jobs=jobs,
             deployment=deployment,
             settings=timing,
-            partial_dir=Path(folder),
+            partial_dir=folder,
             batch_name="try",
             logs=results / LOGS,
         )
-        timed = time_programs(batch, progress)
-    with suppress(OSError):  # not empty: batches of another process
-        os.removedirs(partial)
-    return timed
+        return time_programs(batch, progress)
 
 
 def _key(one: StrategyLine) -> str:

@@ -130,6 +130,14 @@ _PARENT = Field(description="name of the file beside this one whose fields it ha
 Inheriting = create_model("Inheriting", __base__=partial("Own", Deployment), inherits=(str, _PARENT))
 
 
+def heir_text(parent: Deployment, comment: str, *, tiers: tuple[Tier, ...]) -> str:
+    """Return the text of a file beside that of `parent`: the same deployment with other tiers, checked."""
+    heir = parent.changed(tiers=tiers)
+    lines = (f"  - {{name: {tier.name}, ranks: {tier.ranks}}}" for tier in heir.tiers)
+    counts = (f"{name}: {getattr(heir, name)}" for name in ("ranks", "ranks_per_node"))
+    return "\n".join((f"# {comment}", f"{INHERITS}: {parent.name}", *counts, "tiers:", *lines, ""))
+
+
 def load(path: str | Path) -> Deployment:
     """Return the deployment described by a YAML file, named after the file. ValueError: file, field and mend."""
     return _loaded(Path(path), ())

@@ -9,7 +9,9 @@
 import hashlib
 import itertools
 import json
+import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -135,3 +137,17 @@ def at_work(folder: Path, evidence: Evidence, *, found_again: bool = False) -> I
     finally:
         if not stays:
             shutil.rmtree(folder)
+
+
+@contextmanager
+def once(results: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder in a tree, visible to all nodes, for launches whose results nobody keeps; remove it after them.
+
+    A tree that was made for it goes, too.
+    """
+    partial = results / PARTIAL
+    partial.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=partial) as folder:
+        yield Path(folder)
+    with suppress(OSError):  # not empty: batches of another process
+        os.removedirs(partial)

@@ -15,6 +15,7 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.configuration.topology import Limit
 from overlayccl_core.deployments.capabilities import CALL_COLUMNS, shape_text
+from overlayccl_core.deployments.tiers import is_nearer
 from overlayccl_core.launching.launch import no_watch
 from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.measuring import statistics
@@ -59,7 +60,6 @@ ONES_CHECK = "all_reduce of ones gives {ranks}"
 MEANING_CHECK = "equals its NumPy meaning"
 BITS_CHECK = "gives all ranks the same bits"  # an assumption of the proof on replicated outputs
 TIERS_CHECK = "nearer ranks are not slower"
-NEARER = 1.5  # times as slow as the far ones: our choice, beyond the noise of ranks that share cores
 LINK_CHECK = "the link between nodes has the declared rate"
 # Times the declared rate: our choice. A call has latency, and a burst passes unshaped. The table selftest has what
 # was reached.
@@ -290,7 +290,7 @@ class Selftest:
             why = f"the library refuses {' and '.join(refused)}"
             return self._check(TIERS_CHECK, PrimitiveResult(NOT_APPLICABLE, why))
         per_call = self._time(gathers)
-        good = per_call[near.name] <= per_call[far.name] * NEARER
+        good = not is_nearer(per_call[far.name], per_call[near.name])
         calls = {name: gather.call for name, gather in gathers.items()}
         detail = ", ".join(
             f"{name}: {us:.0f} us for {calls[name].payload_bytes} bytes over {calls[name].shape[0]} ranks"

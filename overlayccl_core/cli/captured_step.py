@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from rich.console import RenderableType
 
-from overlayccl_core.cli.render import NOTHING, at_joints, ms, percent, plain_table
+from overlayccl_core.cli.render import NOTHING, at_joints, bandwidth, ms, percent, plain_table
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.observing.overview import CallSite, FreeRegion, Overview
 
@@ -15,6 +15,7 @@ LEGEND = (
     "ms a step: in the calls and their waits; share: of the step. other ways: the Problem that the call is a part "
     "of, if it may be made in another way; else why it stays as it is."
 )
+BUSBW = "busbw: as in nccl-tests, of the time in flight, waiting for later ranks included."
 HIDDEN = (
     "hidden: of the time that communication is in flight, the part in which the script neither makes a call nor "
     "waits. In flight: from its issue to its end, or to the end of its wait where only that is seen."
@@ -31,6 +32,8 @@ def parts(step: Overview) -> Iterator[RenderableType]:
         yield f"And {len(rest)} cheaper sites{f', {ms(sum(known))} ms together' if known else ''}: --json has all."
     if step.blocked_us is not None:
         yield LEGEND
+    if any(site.busbw_gbps is not None for site in step.sites):
+        yield BUSBW
     if step.hidden_share is not None:
         yield HIDDEN
     if step.free is not None:
@@ -59,6 +62,7 @@ def _table(step: Overview) -> RenderableType:
     timed = step.blocked_us is not None
     in_flight = not timed and any(site.flight_us is not None for site in step.sites)
     times = [">ms a step", ">share"] if timed else [">ms in flight"] if in_flight else []
+    busbw = [">busbw GB/s"] * any(site.busbw_gbps is not None for site in step.sites)
     ways = ["other ways"] if step.free is not None else []
     table = plain_table(
         None,
@@ -69,8 +73,9 @@ def _table(step: Overview) -> RenderableType:
         ">size",
         ">ranks",
         *times,
+        *busbw,
         *ways,
-        fold=("what", "other ways", "call"),
+        fold=("what", "other ways", "call", ">busbw GB/s"),
     )
     for site in step.sites[:SITES]:
         shown = [ms(site.cost_us), percent(site.step_share)] if timed else [ms(site.flight_us)] * in_flight
@@ -82,6 +87,7 @@ def _table(step: Overview) -> RenderableType:
             bytes_text(site.bytes),
             str(site.ranks or NOTHING),
             *shown,
+            *([bandwidth(site.busbw_gbps)] if busbw else []),
             *([_ways_of(site)] if ways else []),
         )
     return table

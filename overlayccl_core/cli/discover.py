@@ -152,7 +152,8 @@ def _remarks(times: PairTimes, found: FoundTiers) -> Iterator[str]:
             f"{_ranks(few)}: {split.between_us / split.within_us:.1f} times as far from the others as these are "
             "from one another: look at the links, and at what else runs there (units of a tier have one size)"
         )
-    slow = [] if found.uneven else slow_pairs(times.large_us, found.sizes)
+    told = times.alone and not found.uneven  # pairs at once share links
+    slow = slow_pairs(times.large_us, found.sizes) if told else []
     for one, other, factor in slow[:SHOWN]:
         yield f"ranks {one} and {other} take {factor:.1f} times as long as the median pair of their tier"
     if slow[SHOWN:]:

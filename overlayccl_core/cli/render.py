@@ -29,7 +29,9 @@ WIDE = 160  # columns, if the output is no terminal
 NARROW = 120  # terminals below this get fewer columns
 NAME_WIDTH, NARROW_NAME, NARROW_WORD = 28, 20, 10
 NOTHING = "-"
-percent, correlation = (partial(form, nothing=NOTHING) for form in (blocks.percent, blocks.correlation))
+percent, correlation, bandwidth = (
+    partial(form, nothing=NOTHING) for form in (blocks.percent, blocks.correlation, blocks.bandwidth)
+)
 SAME_LEGEND = "a = b: one Program."
 LEGEND = (
     "x developer: how many times as fast, with its 95% interval. *: hand_bundled, calls joined into one. "
@@ -87,6 +89,7 @@ def between(us: float | None, low: float | None, high: float | None) -> str:
     return NOTHING if us is None else f"{ms(us)} ({ms(low)}..{ms(high)})"
 
 
+ABOVE_LINK = "Above 100%: fewer bytes cross than by a flat ring, or a burst passed unshaped."
 _PIECES = re.compile(r"[^\s_/:-]+[\s_/:-]*|[\s_/:-]+")
 
 
@@ -105,12 +108,18 @@ def at_joints(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def case_parts(summary: pl.DataFrame) -> Iterator[RenderableType]:
-    """Yield a table of all candidates for each Case and direction."""
+def case_parts(summary: pl.DataFrame, link_gbps: float | None = None) -> Iterator[RenderableType]:
+    """Yield a table of all candidates for each Case and direction.
+
+    Args:
+        link_gbps: Declared rate of a node's link, in 10^9 bytes a second.
+    """
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
-        yield case_table(f"{case} {direction}", rows, narrow=console().width < NARROW)
+        yield case_table(f"{case} {direction}", rows, narrow=console().width < NARROW, link_gbps=link_gbps)
         yield from (f"chosen: {name}" for name in rows.filter("chosen")["candidate"])
     yield CASES_LEGEND
+    if link_gbps is not None:
+        yield f"of the link: busbw over a host's declared {figures(link_gbps)} GB/s. {ABOVE_LINK}"
 
 
 def shared_cores(probes: pl.DataFrame | None) -> Iterator[str]:
@@ -144,16 +153,17 @@ def plain_table(title: str | None, *headers: str, fold: Collection[str] = ()) ->
     return table
 
 
-def case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
+def case_table(title: str, rows: pl.DataFrame, *, narrow: bool, link_gbps: float | None = None) -> Table:
     """Return a table of the candidates of one Case and direction.
 
     Args:
         rows: Of the table `summary`.
         narrow: For a terminal of 80 columns, with fewer columns.
+        link_gbps: As in `case_parts`.
     """
     times_of, more_of = (
         (">predicted ms", ">measured ms", ">x developer"),
-        (">repeat error", ">algbw, busbw GB/s"),
+        (">repeat error", ">algbw, busbw GB/s" + ", of the link" * (link_gbps is not None)),
     )
     headers = ("candidate", "proven", *times_of, *(() if narrow else (*more_of, "the time is")))
     table = plain_table(title, *headers, fold=times_of if narrow else more_of)
@@ -162,7 +172,7 @@ def case_table(title: str, rows: pl.DataFrame, *, narrow: bool) -> Table:
         measured = between(row["measured_us"], row["measured_low_us"], row["measured_high_us"])
         more = (
             percent(row["repeat_rel_error"]),
-            _bandwidths(row["algbw_gbps"], row["busbw_gbps"]),
+            _bandwidths(row["algbw_gbps"], row["busbw_gbps"], link_gbps),
             row["validity"],
         )
         proven = row["numerics"] if row["proof"] == Outcome.PASS else row["proof"]
@@ -200,8 +210,12 @@ def times(ratio: Ratio | None) -> str:
     return NOTHING if ratio is None else str(ratio)
 
 
-def _bandwidths(algbw: float | None, busbw: float | None) -> str:
-    return NOTHING if algbw is None or busbw is None else f"{figures(algbw)}, {figures(busbw)}"
+def _bandwidths(algbw: float | None, busbw: float | None, link_gbps: float | None) -> str:
+    """Format both; with a declared link, its share of busbw: `0.05, 0.075, 60%`."""
+    if algbw is None or busbw is None:
+        return NOTHING
+    share = "" if link_gbps is None else f", {busbw / link_gbps:.0%}"
+    return f"{blocks.bandwidth(algbw)}, {blocks.bandwidth(busbw)}{share}"
 
 
 def fidelity_table(rows: pl.DataFrame) -> Table:

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from overlayccl_core.cli import deployed_table, verdicts
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.render import NOTHING, case_parts, console, fidelity_table, shared_cores
+from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report import accuracy
 from overlayccl_core.report.conditions import disturbed, emulated, of_nodes
@@ -51,7 +52,7 @@ def show_run(where: Context, *, everything: bool) -> int:
     if everything:
         deployed = () if tree.deployed is None else deployed_table.case_parts(tree.deployed)
         show((*emulated(tree), *deployed_table.model_parts(tree.worths), *deployed))
-        show(case_parts(summary), console())
+        show(case_parts(summary, _link_gbps(where)), console())
         show((fidelity_table(fidelity), *accuracy.lines(tree)))
         show((*shared_cores(probes), *disturbed(tree), *of_nodes(tree)))
         show((*shortfalls(tree), *spent_text(tree)))
@@ -59,6 +60,12 @@ def show_run(where: Context, *, everything: bool) -> int:
         show(verdicts.parts(tree, probes, summary))
     show((*changed_text(tree, where.command()), *earlier_text(tree), *_more(where, everything=everything)))
     return 0
+
+
+def _link_gbps(where: Context) -> float | None:
+    """Return the declared rate of a node's link, in 10^9 bytes a second; None: not declared."""
+    rate = launcher_of(where.deployment).link_bytes_per_s(where.deployment)
+    return None if rate is None else rate / 1e9
 
 
 def _more(where: Context, *, everything: bool) -> Iterator[str]:

@@ -11,6 +11,7 @@ from overlayccl_core.observing.fits import CAPTURED, fits
 from overlayccl_core.observing.meaning import meaning
 from overlayccl_core.observing.regions import Fence, Region, cut
 from overlayccl_core.observing.step import CapturedStep, steps
+from overlayccl_core.program.case import BUS_FACTORS
 from overlayccl_core.tables.captured import CaptureSource
 
 NO_FLOW = "It does not tell which calls are made from which, so no other way of making them is offered."
@@ -65,6 +66,8 @@ class CallSite:
         cost_us: Time in the calls and in their waits, of all calls; None if the source does not tell.
         flight_us: Time from issue to end, of all calls; None if the source does not tell.
         step_share: `cost_us` of the step.
+        busbw_gbps: By `flight_us`, so with the wait for ranks that come later; None if the source or nccl-tests
+            (`BUS_FACTORS`) does not tell.
         stays: Why they must stay as they are; empty if there are other ways; None if the source does not tell.
         problem: The Problem that they are a part of; None if they are of none, or the source does not tell.
     """
@@ -80,6 +83,7 @@ class CallSite:
     cost_us: float | None
     flight_us: float | None
     step_share: float | None
+    busbw_gbps: float | None
     stays: str | None
     problem: str | None
 
@@ -178,7 +182,7 @@ def _sites(
         by_site.setdefault(repr([call[name] for name in ALIKE]), []).append(call)
     sites = []
     for alike in by_site.values():
-        first, cost = _merged(alike), _sum(alike, "cost_us")
+        first, cost, flight = _merged(alike), _sum(alike, "cost_us"), _sum(alike, "flight_us")
         numbers = [call["call"] for call in alike]
         problem = None if problems is None else problems[numbers[0]]
         sites.append(
@@ -192,13 +196,27 @@ def _sites(
                 ranks=len(first["group_ranks"]) or None,
                 calls=len(alike),
                 cost_us=cost,
-                flight_us=_sum(alike, "flight_us"),
+                flight_us=flight,
                 step_share=cost / step.step_us if cost is not None and step.step_us else None,
+                busbw_gbps=_busbw_gbps(alike, flight),
                 stays=None if problems is None else next((why[one] for one in numbers if one in why), ""),
                 problem=problem,
             )
         )
     return sorted(sites, key=_dearness, reverse=True)
+
+
+def _busbw_gbps(alike: Sequence[Mapping[str, Any]], flight_us: float | None) -> float | None:
+    """Return the busbw of calls in 10^9 bytes a second; None if there is none, or it cannot be told.
+
+    The larger side of a call is its size in nccl-tests. Calls whose end nobody saw have none.
+    """
+    first, ends = alike[0], all(call["done_us"] is not None or call["used_us"] is not None for call in alike)
+    factor, ranks = BUS_FACTORS.get(first["kind"]), len(first["group_ranks"])
+    if factor is None or not ranks or not ends or not flight_us:
+        return None
+    size_bytes = max(first["inputs_bytes"], first["outputs_bytes"]) * len(alike)
+    return float(size_bytes * factor(ranks) / flight_us / 1e3)
 
 
 def _merged(alike: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

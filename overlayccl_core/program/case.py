@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -139,14 +139,22 @@ def divisible(extent: int, ranks: int) -> int:
     return -(-extent // ranks) * ranks
 
 
+BUS_FACTORS: Mapping[str, Callable[[int], float]] = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    **dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), lambda n: (n - 1) / n),
+    **dict.fromkeys(("broadcast", "reduce", "send", "recv"), lambda n: 1.0),
+}
+"""Operation -> busbw / algbw in a group of n ranks, by nccl-tests (doc/PERFORMANCE.md)."""
+
+
 def all_reduce_factor(case: Case) -> float:
-    """2 (n - 1) / n, the busbw / algbw of an all_reduce in nccl-tests (doc/PERFORMANCE.md)."""
-    return 2 * (case.ranks - 1) / case.ranks
+    """busbw / algbw of an all_reduce."""
+    return BUS_FACTORS["all_reduce"](case.ranks)
 
 
 def one_way_factor(case: Case) -> float:
-    """(n - 1) / n, that of an all_gather, a reduce_scatter or an all_to_all in nccl-tests."""
-    return (case.ranks - 1) / case.ranks
+    """That of an all_gather, a reduce_scatter or an all_to_all."""
+    return BUS_FACTORS["all_gather"](case.ranks)
 
 
 def count(shape: tuple[int, ...]) -> int:

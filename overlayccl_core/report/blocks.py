@@ -208,6 +208,13 @@ def correlation(value: float | None, nothing: str = NOTHING) -> str:
     return nothing if value is None else f"{value:.3f}"
 
 
+def bandwidth(gbps: float | None, nothing: str = NOTHING) -> str:
+    """Format a bandwidth in GB/s: `0.0492`, `<0.001`."""
+    if gbps is None:
+        return nothing
+    return "<0.001" if gbps < 0.001 else figures(gbps)
+
+
 def mebibytes(size: int | None) -> str:
     """Format a size: `12.5 MiB`."""
     return NOTHING if size is None else f"{figures(size / MIB)} MiB"

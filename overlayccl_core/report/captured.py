@@ -10,7 +10,17 @@ import polars as pl
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.observing.overview import CallSite, Overview, overview
 from overlayccl_core.observing.step import steps
-from overlayccl_core.report.blocks import NOTHING, Block, Figure, Text, count, ms, percent, table_of
+from overlayccl_core.report.blocks import (
+    NOTHING,
+    Block,
+    Figure,
+    Text,
+    bandwidth,
+    count,
+    ms,
+    percent,
+    table_of,
+)
 from overlayccl_core.report.charts import Ink, by_look, figure, named
 from overlayccl_core.report.tree import Tree, sourced
 from overlayccl_core.tables.captured import CAPTURED_CALLS
@@ -34,7 +44,7 @@ def blocks(tree: Tree) -> Iterator[Block]:
     if not step.alike:
         yield Text(text="Not all recorded steps make the same calls: this is the last of them.")
     yield from (Text(text=gap) for gap in step.gaps)
-    yield table_of("Calls of the step", step.sites[:SITES], COLUMNS, numeric=frozenset({2, 4, 5, 6, 7}))
+    yield table_of("Calls of the step", step.sites[:SITES], COLUMNS, numeric=frozenset({2, 4, 5, 6, 7, 8}))
     if step.blocked_us is not None:
         yield timeline(captured, step.rank)
     if step.fences:
@@ -74,6 +84,7 @@ COLUMNS = {
     "ranks": lambda site: str(site.ranks or NOTHING),
     "time a step": lambda site: ms(site.cost_us),
     "share": lambda site: percent(site.step_share),
+    "busbw GB/s": lambda site: bandwidth(site.busbw_gbps),
     "other ways": _ways,
 }
 

@@ -27,7 +27,8 @@ def test_it_has_what_the_step_costs_and_the_dearest_lines_first() -> None:
     shown = screen([*cheap, summed(8, line="/home/me/train.py:99"), summed(8, line="/home/me/train.py:99")])
     assert "4 ranks, 12 calls a step. A step takes 1 ms." in shown
     rows = [line.split() for line in shown.splitlines() if line.strip().startswith("train.py")]
-    assert len(rows) == SITES and rows[0][:2] == ["train.py:99", "2"] and rows[0][-2:] == ["80.0%", "grad_ar"]
+    assert len(rows) == SITES and rows[0][:2] == ["train.py:99", "2"]
+    assert rows[0][-3:] == ["80.0%", "<0.001", "grad_ar"]  # 32 bytes in 700 us
     assert "And 1 cheaper sites" in shown
     assert "2 of 12 calls may be made in other ways" in shown and "10: no ways of broadcast" in shown
 

@@ -50,3 +50,21 @@ def test_strategies_that_are_one_program_share_a_row(
     console.cache_clear()
     assert "single_graph = merged *" in said and said.count("merged") == 1
     assert "unmeant" in said and "refused" in said
+
+
+@pytest.mark.parametrize(("link_gbps", "shown"), [(None, "0.05, 0.075"), (0.125, "0.05, 0.075, 60%")])
+def test_busbw_is_beside_the_share_of_a_declared_link(
+    link_gbps: float | None,
+    shown: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    console.cache_clear()
+    timed = {"candidate": "flat", "role": "other", "program": "aa", "proof": "pass", "numerics": "exact"}
+    one = row(SUMMARY, **PLACE, **timed, measured_us=4e3, algbw_gbps=0.05, busbw_gbps=0.075)
+    for part in case_parts(pl.DataFrame([one], schema=SUMMARY.schema), link_gbps):
+        console().print(part)
+    said = " ".join(capsys.readouterr().out.split())
+    console.cache_clear()
+    assert shown in said and ("of the link" in said) == ("60%" in said) == (link_gbps is not None)

@@ -40,6 +40,23 @@ def test_what_is_in_flight_while_the_script_goes_on_is_hidden() -> None:
     assert found.sites[0].step_share == pytest.approx(0.13)
 
 
+@pytest.mark.parametrize(
+    ("kind", "factor"), [("all_reduce", 1.5), ("all_gather", 0.75), ("broadcast", 1.0), ("scatter", None)]
+)
+def test_busbw_is_that_of_nccl_tests_by_the_larger_side_and_the_time_in_flight(
+    kind: str, factor: float | None
+) -> None:
+    one = {**call(kind), "inputs_bytes": 1000, "outputs_bytes": 4000}
+    table = timed(step([one, one]), [at(0, 10, 20, 20), at(100, 10, 120, 5, done=160)])  # 40 and 60 us
+    [site] = overview(table).sites
+    assert site.busbw_gbps == (None if factor is None else pytest.approx(2 * 4000 * factor / 100 / 1e3))
+
+
+def test_a_call_whose_end_nobody_saw_has_no_busbw() -> None:
+    [site] = overview(timed(step([summed(8)]), [at(0, 10, None, 0)])).sites
+    assert site.flight_us == 10 and site.busbw_gbps is None
+
+
 def test_two_in_flight_together_count_once() -> None:
     together = overview(
         timed(step([summed(8), summed(16)], ranks=2), [at(0, 10, 90, 10), at(10, 10, 100, 0)])

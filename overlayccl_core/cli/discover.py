@@ -21,7 +21,8 @@ from overlayccl_core.configuration.sizes import bytes_text, in_bytes
 from overlayccl_core.deployments.tiers import FoundTiers, RankSplit, contradiction, least, reach, slow_pairs
 from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.measuring.figures import figures
-from overlayccl_core.timing.pairs import SMALL_BYTES, PairTimes, time_pairs
+from overlayccl_core.tables.atomic import write_text
+from overlayccl_core.timing.pairs import FEWEST, SMALL_BYTES, PairTimes, time_pairs
 from overlayccl_core.timing.partial import LOGS, Evidence, once
 
 SECONDS = 30.0
@@ -96,7 +97,7 @@ def _parts(deployment: Deployment, times: PairTimes, found: FoundTiers) -> Itera
     small, large = least(times.small_us), least(times.large_us)
     ranks, rate = deployment.ranks, launcher_of(deployment).link_bytes_per_s(deployment)
     if times.alone:
-        yield f"{ranks} ranks, all {times.pairs} pairs, each alone, {len(times.large_us)} rounds: us, MB/s"
+        yield f"{ranks} ranks, all {times.pairs} pairs, each alone, {times.rounds} rounds: us, MB/s"
         matrix = plain_table(None, "rank", *(f">{rank}" for rank in range(ranks)))
         for rank, (us, speeds) in enumerate(zip(small, times.payload_bytes / large, strict=True)):
             matrix.add_row(str(rank), *map(_cell, us, speeds))
@@ -104,7 +105,7 @@ def _parts(deployment: Deployment, times: PairTimes, found: FoundTiers) -> Itera
     else:
         every = ranks * (ranks - 1) // 2
         yield (
-            f"{ranks} ranks, {times.pairs} of {every} pairs, {len(times.large_us)} rounds: at distances 1, 2, 4, "
+            f"{ranks} ranks, {times.pairs} of {every} pairs, {times.rounds} rounds: at distances 1, 2, 4, "
             "... and at random, disjoint pairs at a time, which share links"
         )
     headers = ("tier", ">ranks", ">pairs", ">us", ">MB/s", *([">of the link"] if rate else []))
@@ -145,7 +146,9 @@ def _named(deployment: Deployment, sizes: Sequence[int]) -> tuple[Tier, ...]:
 
 
 def _remarks(times: PairTimes, found: FoundTiers) -> Iterator[str]:
-    """Yield what is unlike the rest: ranks, and pairs."""
+    """Yield what was measured shortly, and what is unlike the rest: ranks, and pairs."""
+    if times.rounds < FEWEST:
+        yield f"Only {times.rounds} rounds: latencies are those of a busy machine; give it more --seconds"
     for split in found.uneven:
         few = min(split.units, key=len)
         yield (
@@ -177,7 +180,7 @@ def _judged(where: Context, times: PairTimes, found: FoundTiers, output: Path | 
         text = heir_text(
             deployment, f"`overlayccl discover --deployment {name}` found its tiers.", tiers=tiers
         )
-        output.write_text(text)
+        write_text(output, text)
         print_line(f"{output}: the deployment {output.stem}, {name} with these tiers.")
         return 0
     if wrong:

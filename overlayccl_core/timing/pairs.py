@@ -30,7 +30,7 @@ Matching = tuple[Pair, ...]
 MOST_ALONE = 45  # pairs, of ten ranks: a visit takes some 20 ms, a round then a second or two
 SMALL_BYTES = 4
 NOBODY = -1
-ROUNDS = (6, 48)
+FEWEST, MOST = 6, 48  # rounds: with fewer, a busy machine shows in the latencies
 SAMPLE_MS, LEAD_IN_MS = 1.0, 4.0  # many short samples: one of them is undisturbed
 
 
@@ -48,6 +48,11 @@ class PairTimes:
     large_us: NDArray[np.float64]
     payload_bytes: int
     alone: bool
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return len(self.large_us)
 
     @property
     def pairs(self) -> int:
@@ -103,11 +108,10 @@ def time_pairs(
             ).program
             jobs.append(Job(key=f"{nbytes} {place}", program=program, source=backend.emit(program)))
     alone = all(len(pairs) == 1 for pairs in timed)
-    least, most = ROUNDS
     settings = TimingSettings(
         seconds=seconds,
-        minimum_rounds=least,
-        maximum_rounds=most,
+        minimum_rounds=FEWEST,
+        maximum_rounds=MOST,
         min_sample_ms=SAMPLE_MS,
         lead_in_ms=LEAD_IN_MS,
     )

@@ -54,6 +54,7 @@ def test_what_is_declared_as_it_is_found_gets_exit_code_0(
     done = call("discover", "--deployment", "two-tier")
     assert done.code == 0 and not done.err and not too_wide(done.out)
     assert done.words.endswith("two-tier is declared so.")
+    assert "Only 2 rounds: latencies are those of a busy machine" in done.words
     assert "node 2 2 25 (25..25) 2,100 (2,100..2,100) -" in done.words
     assert "network 4 4 220 (220..220) 238 (238..238) 191%" in done.words
     assert not (root / "results").exists()

@@ -87,6 +87,8 @@ def test_a_slow_pair_tears_no_unit_apart_and_is_told() -> None:
     assert found.sizes == (4, 8) and not found.uneven
     [(one, other, factor)] = slow_pairs(rounds, found.sizes)
     assert (one, other) == (1, 2) and 10 < factor < 30
+    rounds[1, 1, 2] = rounds[1, 2, 1] = 200  # the odd rounds know better
+    assert slow_pairs(rounds, found.sizes) == []
 
 
 def test_a_host_behind_a_slow_link_is_no_tier() -> None:

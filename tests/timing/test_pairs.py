@@ -41,5 +41,6 @@ def test_a_pairs_time_is_that_of_its_own_ranks_whatever_the_others_did() -> None
 
 
 def test_a_pair_in_two_matchings_has_the_less_disturbed_time() -> None:
-    stamps = np.array([[[[0, 9000], [0, 9000]], [[0, 4000], [0, 5000]]]]) + 1
-    assert _by_pair(stamps, (1, 1), [((0, 1),), ((0, 1),)], 2)[0, 0, 1] == 5.0
+    stamps = np.array([[[[0, 4000], [0, 5000]], [[0, 9000], [0, 9000]]]]) + 1
+    for both in (stamps, stamps[:, ::-1]):
+        assert _by_pair(both, (1, 1), [((0, 1),), ((0, 1),)], 2)[0, 0, 1] == 5.0

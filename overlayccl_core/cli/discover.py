@@ -7,6 +7,7 @@ declaration that the times contradict is refused. With -o the found tiers become
 
 import argparse
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(
             f"--payload {arguments.payload}: make it a multiple of {SMALL_BYTES} bytes, and more"
         )
-    if arguments.seconds <= 0:
+    if not 0 < arguments.seconds < inf:
         raise ValueError(f"--seconds must be a time above 0 (got {arguments.seconds:g})")
     with once(where.results, "discover-") as folder:
         times = time_pairs(
@@ -98,7 +99,8 @@ def _parts(deployment: Deployment, times: PairTimes, found: FoundTiers) -> Itera
     ranks, rate = deployment.ranks, launcher_of(deployment).link_bytes_per_s(deployment)
     if times.alone:
         yield f"{ranks} ranks, all {times.pairs} pairs, each alone, {times.rounds} rounds: us, MB/s"
-        matrix = plain_table(None, "rank", *(f">{rank}" for rank in range(ranks)))
+        columns = [f">{rank}" for rank in range(ranks)]
+        matrix = plain_table(None, "rank", *columns, fold=columns)
         for rank, (us, speeds) in enumerate(zip(small, times.payload_bytes / large, strict=True)):
             matrix.add_row(str(rank), *map(_cell, us, speeds))
         yield matrix

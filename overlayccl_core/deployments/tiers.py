@@ -66,8 +66,9 @@ class FoundTiers:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Ranks of a unit, of each tier; the last holds all ranks."""
-        return (*(len(one.units[0]) for one in self.splits if one.is_tier), self.ranks)
+        """Ranks of a unit, of each tier of consecutive ranks; the last holds all ranks."""
+        tiers = (one for one in self.splits if one.is_tier and one.consecutive)
+        return (*(len(one.units[0]) for one in tiers), self.ranks)
 
     @property
     def scattered(self) -> RankSplit | None:

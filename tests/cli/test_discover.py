@@ -104,6 +104,7 @@ def test_ranks_in_turns_are_refused_and_nothing_is_written(
         ("--payload 3B", "multiple of 4 bytes"),
         ("--payload much", "such as 64KiB"),
         ("--seconds 0", "a time above 0"),
+        ("--seconds nan", "a time above 0"),
     ],
 )
 def test_wrong_options_are_refused_before_ranks_start(

@@ -102,7 +102,8 @@ def test_a_host_behind_a_slow_link_is_no_tier() -> None:
 
 def test_ranks_that_are_dealt_out_in_turns_are_scattered() -> None:
     found = FoundTiers.of(planted((4, 8), (250, 2200), order=[0, 2, 4, 6, 1, 3, 5, 7]))
-    assert found.scattered is not None and found.scattered.units == ((0, 2, 4, 6), (1, 3, 5, 7))
+    assert found.sizes == (8,) and found.scattered is not None
+    assert found.scattered.units == ((0, 2, 4, 6), (1, 3, 5, 7))
 
 
 @pytest.mark.parametrize(

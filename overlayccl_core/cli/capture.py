@@ -109,11 +109,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def next_commands(step: Overview, table: Path, command: Sequence[str], deployment: str) -> list[str]:
-    """Return the commands after a capture: search and prove, then compare in the script itself."""
+    """Return the commands after a capture: search and prove, compare in the script itself; or find out in it."""
     search = f"snakemake --profile local all --config captured={shlex.quote(str(table))}"
     search += "" if deployment == "local" else f" deployment={deployment}"
     compared = f"overlayccl capture --compare results/{deployment}-{table.stem} -- {shlex.join(command)}"
-    return {CaptureSource.SCRIPT: [search, compared], CaptureSource.FAKE: [search]}.get(
+    named = "" if deployment == "local" else f" --deployment {deployment}"
+    online = f"overlayccl run{named} --online {shlex.quote(str(table))} --keep found -- {shlex.join(command)}"
+    return {CaptureSource.SCRIPT: [search, compared, online], CaptureSource.FAKE: [search]}.get(
         CaptureSource(step.source), [EXAMPLE]
     )
 

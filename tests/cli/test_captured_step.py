@@ -41,10 +41,12 @@ def test_it_fits_a_terminal(width: int) -> None:
 
 def test_the_next_commands_name_the_table_and_the_script(tmp_path) -> None:
     seen, table = overview(timed(step([summed(8)]), [at(0, 100, 400, 300)])), tmp_path / "calls.parquet"
-    search, compared = next_commands(seen, table, ["torchrun", "my train.py"], "local")
+    search, compared, online = next_commands(seen, table, ["torchrun", "my train.py"], "local")
     assert search.endswith(f"--config captured={table}")
     assert compared == "overlayccl capture --compare results/local-calls -- torchrun 'my train.py'"
-    search, compared = next_commands(seen, table, ["torchrun", "train.py"], "local-2")
+    assert online == f"overlayccl run --online {table} --keep found -- torchrun 'my train.py'"
+    search, compared, online = next_commands(seen, table, ["torchrun", "train.py"], "local-2")
+    assert "run --deployment local-2 --online" in online
     assert search.endswith(" deployment=local-2") and "results/local-2-calls" in compared
     alone = replace(seen, source=CaptureSource.FAKE)
     assert not any("--compare" in line for line in next_commands(alone, table, ["a"], "local"))

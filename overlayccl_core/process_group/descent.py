@@ -144,6 +144,7 @@ class Watch:
 
     block: list[float] = field(default_factory=list)
     usual: list[float] = field(default_factory=list)
+    latest_s: float | None = None  # the median of the last block
     above: float = 0.0
     below: float = 0.0
 
@@ -153,6 +154,7 @@ class Watch:
         if len(self.block) < self.BLOCK:
             return False
         log, self.block = median(self.block), []
+        self.latest_s = math.exp(log)
         if len(self.usual) < self.LEARNED:
             self.usual.append(log)
             return False

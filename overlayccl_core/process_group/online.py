@@ -74,7 +74,7 @@ class Tuner:
         leads: Whether this rank writes the plans.
         before: How many groups of these ranks and of the group's name had such a call before: their plans may
             still be in the store.
-        settled: Called on the leader when all ways are tried.
+        keep: Called on the leader when all ways are tried; whoever wants the latest times kept calls it later.
         turn: Held by the one of the calls that overlap that is on trial now.
     """
 
@@ -89,14 +89,14 @@ class Tuner:
         found: TunedArm | None = None,
         leads: bool,
         before: int = 0,
-        settled: Callable[[], None] = lambda: None,
+        keep: Callable[[], None] = lambda: None,
         turn: threading.Lock | None = None,
     ) -> None:
         self.key, self.arms, self.leads = key, {arm.way: arm for arm in arms}, leads
         self.descent = Descent(arms if found is None else (found,), found or arms[0])
         self.watch = Watch()
         self.reopened: list[int] = []
-        self._store, self._digest, self._settled = store, digest, settled
+        self._store, self._digest, self.keep = store, digest, keep
         self._name = f"overlayccl: plan of {name}, {before}, "
         self._plan = CallPlan(0, COLD, arms[0].way, "")
         self._turn, self._has_turn = turn or threading.Lock(), False
@@ -191,7 +191,7 @@ class Tuner:
             if pairs and self.descent.feed(pairs):
                 self._give_turn()
                 if self.descent.trial is None:
-                    self._settled()
+                    self.keep()
             return
         is_watched = self.descent.trial is None and plan.first  # the first calls are cold
         if is_watched and any([self.watch.feed(seconds / plan.half) for seconds in halves if seconds]):
@@ -251,12 +251,17 @@ class Findings:
         return next((arm for arm in arms if arm.way == found.get("way")), None)
 
     def add(self, name: str, role: str, tuner: Tuner) -> None:
-        """Add what was found of a call that settled, and write the file."""
+        """Add what was found of a call that settled, with its latest time, and write the file.
+
+        Of calls that go on beside others the time is that of the step, divided by their number.
+        """
         if self._file is None or tuner.found is None:
             return
         with self._lock:  # groups have threads of their own
             trials = _trials(tuner.descent.trials) or self._rows.get(name, {}).get("trials", [])
+            latest = tuner.watch.latest_s
             row = {"key": [*tuner.key], "role": role, **tuner.found._asdict(), "trials": trials}
+            row["us"] = self._rows.get(name, {}).get("us") if latest is None else latest * 1e6
             self._rows[name] = row
             self._file.parent.mkdir(parents=True, exist_ok=True)
             partial = self._file.with_suffix(".part")

@@ -74,6 +74,7 @@ class Tuned:
         self._bundles.make_all()
         led = [of[-1] for of in self._tuners.values() if of[-1].leads]
         for tuner in led:
+            tuner.keep()
             print(f"overlayccl: {told(tuner)}", file=sys.stderr)
         if not self.made and not self._tuners and os.environ.get("RANK", "0") == "0":
             why = "the ways are of other calls, ranks differ in them, or none is tried on this device"
@@ -289,7 +290,7 @@ class Tuned:
                 found=found,
                 leads=not group.rank(),
                 before=self._groups[named],
-                settled=lambda: self._findings.add(name, role, tuner),
+                keep=lambda: self._findings.add(name, role, tuner),
                 turn=self._turn,
             )
             self._groups[named] += 1

@@ -162,6 +162,12 @@ def test_what_was_found_is_where_the_next_run_begins(tmp_path: Path) -> None:
     )  # it had not settled
     calls(64, leader, other, ring=0.5, ring_in_2=0.4)
     kept.add("key", "", leader)
+    [row] = json.loads((tmp_path / "found/tuned-0.json").read_text())["calls"].values()
+    assert row["us"] is None  # none since all ways are tried
+    calls(2 * SETTLED, leader, other, ring_in_2=0.4)
+    kept.add("key", "", leader)
+    [row] = json.loads((tmp_path / "found/tuned-0.json").read_text())["calls"].values()
+    assert row["us"] == pytest.approx(0.4e6)
     again = Findings(tmp_path / "found", 0, {"ways": "a"})
     assert again.begin("key", KEY, "", ARMS) == ARMS[2] and again.begin("other", OTHER, "", ARMS) is None
     assert again.begin("key", KEY, "", ARMS[:2]) is None

@@ -66,14 +66,12 @@ class Tuner:
 
     Args:
         key: The call.
-        name: Of the call and the ranks of its group.
+        name: Of the call in this group, and in no other: plans of a group that is gone may still be in the store.
         arms: Its ways, the same on all ranks; the first is the script's own call.
         store: The group's, for plans.
         digest: Of the ways: a plan is for these.
         found: The way that was found before; what counts is the leader's.
         leads: Whether this rank writes the plans.
-        before: How many groups of these ranks and of the group's name had such a call before: their plans may
-            still be in the store.
         keep: Called on the leader when all ways are tried; whoever wants the latest times kept calls it later.
         turn: Held by the one of the calls that overlap that is on trial now.
     """
@@ -88,7 +86,6 @@ class Tuner:
         *,
         found: TunedArm | None = None,
         leads: bool,
-        before: int = 0,
         keep: Callable[[], None] = lambda: None,
         turn: threading.Lock | None = None,
     ) -> None:
@@ -97,7 +94,7 @@ class Tuner:
         self.watch = Watch()
         self.reopened: list[int] = []
         self._store, self._digest, self.keep = store, digest, keep
-        self._name = f"overlayccl: plan of {name}, {before}, "
+        self._name = f"overlayccl: plan of {name}, "
         self._plan = CallPlan(0, COLD, arms[0].way, "")
         self._turn, self._has_turn = turn or threading.Lock(), False
         self._begun: dict[int, float] = {}  # call -> when it was issued

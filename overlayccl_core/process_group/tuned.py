@@ -10,6 +10,7 @@ Where a Case's ways are open, each call is made in the one that the group's plan
 """
 
 import atexit
+import json
 import os
 import socket
 import sys
@@ -17,7 +18,6 @@ import threading
 import time
 import warnings
 import weakref
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from .steps import at_each_step
 from .ways import ProvenWays, ends, options
 
 SAID = "overlayccl: ways of rank "
+NOTHING = "", "", ""
 BESIDE = {"send", "recv", "recv_anysource"}
 """Methods that a library keeps apart from collectives: a rank may wait in one for what comes after another's."""
 
@@ -57,7 +58,6 @@ class Tuned:
         self._ways = ProvenWays(folder)
         self._tuners: dict[str, list[Tuner]] = {}
         self._turn = threading.Lock()  # of calls that overlap one is on trial at a time
-        self._groups: Counter[str] = Counter()  # a name comes again after `destroy_process_group`
         self._folder, self._findings = findings, Findings(None, 0, {})
         self._bundles = Bundles(set(self._ways.bundles), fewest, self._together)
         self._has_bundles = bool(self._ways.bundles)
@@ -94,7 +94,8 @@ class Tuned:
         """Tell the ranks of a group that is about to be connected which ways this one has."""
         if NESTED.inside:
             return
-        group.get_group_store().set(f"{SAID}{group.rank()}", f"{self._ways.digest} {_host()}")
+        said = self._ways.digest, _host(), os.urandom(8).hex()
+        group.get_group_store().set(f"{SAID}{group.rank()}", json.dumps(said))
         if self._is_first and not group.rank() and not self._ways.fit(group.size()):
             warnings.warn(
                 f"all proven ways are for more ranks than the {group.size()} here: no call is made in one",
@@ -220,9 +221,10 @@ class Tuned:
             store, names = group.get_group_store(), [f"{SAID}{rank}" for rank in range(kept.size)]
             if not _have_met(group):
                 _wait(store, names)
-            said = [store.get(name).decode() if store.check([name]) else " " for name in names]
-            digests, hosts = zip(*(one.split(" ", 1) for one in said), strict=True)
+            said = [json.loads(store.get(name)) if store.check([name]) else NOTHING for name in names]
+            digests, hosts, (kept.token, *_) = zip(*said, strict=True)
             kept.is_agreed, kept.hosts = len(set(digests)) == 1, len(set(hosts))
+            why = self._refused(group)
             others = [rank for rank, one in enumerate(digests) if one != self._ways.digest]
             if others and group.rank() == min(set(range(kept.size)) - set(others)):
                 warnings.warn(
@@ -230,15 +232,22 @@ class Tuned:
                     " none: all calls of the group stay as they are. Give all ranks the same OVERLAYCCL_WAYS.",
                     stacklevel=2,
                 )
-            elif self._ways.library not in {"", *_libraries(group)}:
+            elif why:
                 kept.is_agreed = False
                 if not group.rank():
-                    warnings.warn(
-                        f"the ways were measured on {self._ways.library}, and this group's library is "
-                        f"{', '.join(sorted(_libraries(group)))}: all its calls stay as they are",
-                        stacklevel=2,
-                    )
+                    warnings.warn(f"{why}: all calls of the group stay as they are", stacklevel=2)
         return kept.is_agreed
+
+    def _refused(self, group: Group) -> str:
+        """Return why the ways are not for this group's library; empty if they are."""
+        libraries = _libraries(group)
+        if self._ways.library not in {"", *libraries}:
+            return f"the ways were measured on {self._ways.library}, and a group's library is {', '.join(libraries)}"
+        if self._ways.arms and not _have_met(
+            group
+        ):  # else a rank might take what its store has of an earlier run
+            return "ways are tried where gloo connects all ranks at once (no TORCH_GLOO_LAZY_INIT, no other library)"
+        return ""
 
     def _hosts(self, group: Group, kept: "Kept") -> int:
         """Return over how many hosts the group is spread."""
@@ -283,17 +292,14 @@ class Tuned:
             if not self._tuners:
                 self._findings = Findings(self._folder, dist.get_rank(), _here(self._ways.digest))
             before = self._tuners.setdefault(name, [])  # of groups of the same ranks
-            named = f"{group.group_name}, {name}"
             found = before[-1].found if before else self._findings.begin(name, key, role, arms)
             kept.tuners[key] = tuner = Tuner(
-                *(key, name, arms, kept.plans(), self._ways.digest),
+                *(key, f"{name}, {kept.token}", arms, kept.plans(), self._ways.digest),
                 found=found,
                 leads=not group.rank(),
-                before=self._groups[named],
                 keep=lambda: self._findings.add(name, role, tuner),
                 turn=self._turn,
             )
-            self._groups[named] += 1
             before.append(tuner)
 
 
@@ -303,6 +309,7 @@ class Kept:
     Attributes:
         is_agreed: Whether its ranks have the same ways, for its library; None before anybody asked.
         hosts: Over how many hosts it is spread.
+        token: The first rank's, for this group alone: a store outlives groups, and ranks that torchrun restarts.
         keys: The calls whose Cases are connected.
         connected: (Case, way) -> its calls on this group.
         parts: Ranks -> a group of some of these.
@@ -316,7 +323,7 @@ class Kept:
         self.queue = Queue()
         self.walk = Walk(self.group, self.queue)
         self.is_agreed: bool | None = None
-        self.hosts = 0
+        self.hosts, self.token = 0, ""
         self.keys: set[Key] = set()
         self.connected: dict[tuple[str, str], Any] = {}
         self.parts: dict[tuple[int, ...], weakref.ref[dist.ProcessGroup]] = {}

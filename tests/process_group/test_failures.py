@@ -114,7 +114,7 @@ def test_ways_of_another_number_of_ranks_are_said_to_be_of_no_use(
 def test_ways_of_another_library_are_not_used(ended: dict[tuple[str, str], Ended]) -> None:
     found = ended["ways_of_another_library", "tuned"]
     assert found.said() == [[TWOS]] * 2 and not any(rank["made"] for rank in found.ranks)
-    assert "measured on nccl, and this group's library is gloo" in found.ranks[0]["warned"][0]
+    assert "measured on nccl, and a group's library is gloo" in found.ranks[0]["warned"][0]
 
 
 @pytest.mark.ranks

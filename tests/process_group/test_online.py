@@ -31,13 +31,13 @@ ARMS = [TunedArm("plain", "as_written", 1), TunedArm("ring", "ring", 1), TunedAr
 
 
 def tuners(
-    digest: str = "ways", store: dist.Store | None = None, before: int = 0, **leader: Any
+    digest: str = "ways", store: dist.Store | None = None, name: str = "a call", **leader: Any
 ) -> tuple[Tuner, Tuner]:
     """A leader, and a rank that follows, with a store between them."""
     store = store or dist.HashStore()
     two = (
-        Tuner(KEY, "a call", ARMS, store, "ways", leads=True, before=before, **leader),
-        Tuner(KEY, "a call", ARMS, store, digest, leads=False, before=before),
+        Tuner(KEY, name, ARMS, store, "ways", leads=True, **leader),
+        Tuner(KEY, name, ARMS, store, digest, leads=False),
     )
     for tuner in two:
         tuner.end_step()
@@ -93,7 +93,7 @@ def test_a_rank_that_follows_never_reads_ahead_of_the_leader() -> None:
 def test_plans_of_a_group_that_was_destroyed_are_not_those_of_its_successor() -> None:
     leader, other = tuners()
     calls(COLD + 64, leader, other, ring=0.5)
-    again, follows = tuners(store=leader._store, before=1)
+    again, follows = tuners(store=leader._store, name="a call of its successor")
     calls(COLD, again, follows)
     follows._store.set_timeout(timedelta(milliseconds=50))
     with pytest.raises(dist.DistStoreError):
@@ -109,7 +109,7 @@ def test_a_plan_of_other_ways_or_with_a_flipped_bit_is_refused() -> None:
     leader, other = tuners()
     calls(COLD, leader, other)
     leader.way(0.0)
-    name = f"overlayccl: plan of a call, 0, {COLD}"
+    name = f"overlayccl: plan of a call, {COLD}"
     leader._store.set(name, leader._store.get(name).decode().replace("ring", "rinG"))
     with pytest.raises(RuntimeError, match="is not of these ways"):
         other.way(0.0)

@@ -302,9 +302,8 @@ class Pipeline:
             case PlugIns.MODEL:
                 for one in map(self._model, [model] if model else self.settings.models):
                     yield from (_file(folder, one.workload) for folder in ("workloads", "training/models"))
-                    yield from (
-                        _file("problems", name) for name in self._problems_of(one, self.deployment.ranks)
-                    )
+                    at_sites = self._problems_of(one, self.deployment.ranks)
+                    yield from (_file("problems", name) for name in at_sites)
             case PlugIns.PROBLEMS:
                 yield from (_file("problems", name) for name in self.settings.problems)
             case PlugIns.INVOLVED:

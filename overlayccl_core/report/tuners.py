@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from overlayccl_core.measuring.statistics import FASTER
+from overlayccl_core.process_group.parts import PLAIN
 from overlayccl_core.report.blocks import (
     NOTHING,
     Block,
@@ -54,8 +54,13 @@ def page(curves: pl.DataFrame, calls: pl.DataFrame, name: str) -> str:
 
 def sentence(calls: pl.DataFrame) -> str:
     """Say what tuning brings, before anything else."""
-    faster = calls.filter(pl.col("both_gain_low") > FASTER).sort("both_gain", descending=True)
+    faster = calls.filter(pl.col("chosen") != PLAIN).sort("both_gain", descending=True)
     of = count(calls.height, "call")
+    if calls["disturbed"].any():
+        return (
+            "Others took too much of the CPU while the ways were timed, so every call stays as it is. Time them "
+            "again on a quiet machine: --forcerun time_ways."
+        )
     if faster.is_empty():
         return f"Tuning brings nothing here: of {of} none has a way that is faster than its own beyond noise."
     best = faster.row(0, named=True)
@@ -193,6 +198,8 @@ def _product(row: Mapping[str, Any]) -> str:
     low, high = row["interaction_low"], row["interaction_high"]
     if low is None or high is None:
         return "too few rounds"
+    if low == high == 1:
+        return NOTHING  # one of the two alone is the best there is
     if low > 1:
         return "more than multiply"
     return "less than multiply" if high < 1 else "multiply, or cannot be told from it"

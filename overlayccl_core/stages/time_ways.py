@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment, load
@@ -27,7 +25,7 @@ def main(job: RuleJob) -> None:
     rows = run(
         load(job.option("deployment")),
         Settings.from_part(job.option("settings")),
-        job.read(CAPABILITIES),
+        Capabilities.from_rows(job.read(CAPABILITIES).iter_rows(named=True)),
         job.partial,
         progress=job.say,
         code=job.option("code"),
@@ -39,15 +37,14 @@ def main(job: RuleJob) -> None:
 def run(
     deployment: Deployment,
     settings: Settings,
-    capabilities: pl.DataFrame,
+    capabilities: Capabilities | None,
     partial_dir: Path,
     *,
     progress: Callable[[str], None],
     code: str = "",
 ) -> list[dict[str, Any]]:
     """Return the rows of `timed_ways`. ValueError if no call is configured, or none has another way."""
-    can = Capabilities.from_rows(capabilities.iter_rows(named=True))
-    space = spaces_of(cases_to_tune(settings, deployment), deployment, can)
+    space = spaces_of(cases_to_tune(settings, deployment), deployment, capabilities)
     if not space:
         raise ValueError(
             f"tune: on {deployment.name} no call has another proven way, so there is nothing to tune"

@@ -94,6 +94,7 @@ def _row(verdict: CallVerdict, ways: Sequence[OpenWay], cheapest: int | None) ->
         "fastest": names[fastest],
         "cheapest": None if cheapest is None else names[cheapest],
         "chosen": names[verdict.chosen],
+        "disturbed": call.disturbed,
         "regret": float(call.regrets[verdict.found]),
     }
     ratios = {

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from overlayccl_core.tables.candidate_columns import CANDIDATE_KEY, CASE, NUMERICS, PROBLEM, ratio
-from overlayccl_core.tables.table import Table, integer, number, text
+from overlayccl_core.tables.table import Table, flag, integer, number, text
 from overlayccl_core.tables.timing_columns import FINGERPRINT, TIMING_COLUMNS
 
 
@@ -72,8 +72,9 @@ TUNED_CALLS = Table(
         text("cheapest", nullable=True, doc="the way with the least price; null: a way has no price"),
         text(
             "chosen",
-            doc="the best by all odd rounds, if it is faster beyond noise in the even ones; else plain",
+            doc="the best by all odd rounds if it is faster beyond noise in the even ones, else plain",
         ),
+        flag("disturbed", doc="others took too much of the CPU: nothing but plain is chosen"),
         number("regret", doc="of the best by all odd rounds: no tuner can be asked for less"),
         *ratio("both_gain", doc="of plain over the best by all odd rounds"),
         *ratio("family_gain", doc="the same, over the best whole call (parts: 1)"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.process_group.descent import TunedArm
 
 Floats = NDArray[np.float64]
@@ -24,6 +25,7 @@ class RecordedCall:
         arms: The ways; the first is the call's own.
         samples_us: [ways, rounds].
         repeats: Calls in a sample of each way, [ways].
+        disturbed: Whether others took too much of the CPU in most launches.
 
     Raises:
         ValueError: There are fewer than FEWEST rounds.
@@ -32,6 +34,7 @@ class RecordedCall:
     arms: tuple[TunedArm, ...]
     samples_us: Floats = field(repr=False)
     repeats: NDArray[np.int64]
+    disturbed: bool = False
 
     def __post_init__(self) -> None:
         if self.samples_us.shape[1] < FEWEST:
@@ -54,7 +57,15 @@ class RecordedCall:
             blocks.append(np.array([here[name]["samples_us"][:rounds] for name in names], np.float64))
         samples = np.concatenate([np.empty((len(arms), 0)), *blocks], axis=1)
         repeats = np.array([whole[0][name]["repeats"] if whole else 1 for name in names])
-        return cls(arms=tuple(arms), samples_us=samples, repeats=repeats)
+        disturbed = [
+            launch for launch, here in launches.items() if any(row["disturbed"] for row in here.values())
+        ]
+        return cls(
+            arms=tuple(arms),
+            samples_us=samples,
+            repeats=repeats,
+            disturbed=mostly(disturbed, launches),
+        )
 
     @property
     def truth_us(self) -> Floats:
@@ -69,12 +80,15 @@ class RecordedCall:
     @property
     def us(self) -> Floats:
         """The time of each way: the median of the even rounds, [ways]."""
-        return np.asarray(np.median(self.truth_us, axis=1), np.float64)
+        us: Floats = np.median(self.truth_us, axis=1)
+        return us
 
     @property
     def regrets(self) -> Floats:
         """Of each way over the fastest, less 1: [ways]."""
-        return self.us / self.us.min() - 1
+        us = self.us
+        regrets: Floats = us / us.min() - 1
+        return regrets
 
     @property
     def look_s(self) -> float:

@@ -81,8 +81,8 @@ class CallVerdict:
 
     @property
     def chosen(self) -> int:
-        """The best way if it is faster beyond noise; else 0, the call's own."""
-        return self.found if self.both.beyond_noise else 0
+        """The best way if it is faster beyond noise; else 0, the call's own. Disturbed samples allow no win."""
+        return self.found if self.both.beyond_noise and not self.call.disturbed else 0
 
 
 def judged(call: RecordedCall) -> CallVerdict:

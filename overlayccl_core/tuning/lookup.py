@@ -47,4 +47,4 @@ def _found(case: Case, verdict: CallVerdict) -> tuple[str, dict[str, Any]]:
         **({} if gain.low is None or gain.high is None else {"low": 1 / gain.high, "high": 1 / gain.low}),
     }
     name = key.of(range(0, case.ranks * stride, stride))
-    return name, {"key": [*key], **arms[verdict.chosen]._asdict(), "trials": [trial]}
+    return name, {"key": [*key], "role": "", **arms[verdict.chosen]._asdict(), "trials": [trial]}

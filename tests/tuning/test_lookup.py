@@ -71,7 +71,7 @@ def test_ranks_that_tune_themselves_begin_there(space: Space, folder: Path) -> N
     begun = Findings(folder, 0, where)
     for one, way in ((FASTER, len(space[FASTER]) - 1), (AS_IT_IS, 0)):
         arms = arms_of(space[one])
-        assert begun.begin(key_of(one).of((0, 1)), arms) == arms[way]
+        assert begun.begin(key_of(one).of((0, 1)), key_of(one), "", arms) == arms[way]
 
 
 def test_its_files_are_those_that_run_online_lays_for_the_same_versions(
@@ -91,4 +91,4 @@ def test_groups_a_stride_apart_are_named_by_their_ranks() -> None:
     )
     files = lookup({strided: ways}, {strided: verdict}, DEPLOYMENT, FINGERPRINT)
     [name] = json.loads(files["tuned-0.json"])["calls"]
-    assert name.endswith("2 3, ranks 0 3")
+    assert name == key_of(strided).of((0, 3)) and name.endswith("2 3 1, ranks 0 3")

@@ -24,7 +24,7 @@ from overlayccl_core.report.blocks import (
     with_sources,
     worded,
 )
-from overlayccl_core.report.charts import Ink, by_look, figure, named
+from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, named
 from overlayccl_core.report.rendering import RunPart, rendered
 from overlayccl_core.tables.tune import TUNED_CALLS, TUNER_CURVES, TunerName
 
@@ -108,11 +108,8 @@ def _figure(curves: pl.DataFrame) -> Figure:
     def build(width: int) -> Any:
         scale = alt.Scale(type="symlog", constant=0.02, domain=[0, max(most, 0.05)], nice=False)
         axis = alt.Axis(values=[at for at in _TICKS if at <= max(most, 0.05)], format="%")
-        x = alt.X(
-            "looks:Q",
-            title="measured seconds, over those of one look at each way",
-            scale=alt.Scale(type="log", base=2),
-        )
+        title = "looks" if is_narrow(width) else "measured seconds, over those of one look at each way"
+        x = alt.X("looks:Q", title=title, scale=alt.Scale(type="log", base=2))
         color = by_look(alt.Color, "tuner", {name: ink.value for name, ink in _INKS.items()})
         base = alt.Chart(named("rows"))
         middle = base.mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=12)).encode(

@@ -66,6 +66,9 @@ def test_the_faster_way_is_chosen_and_the_page_says_so_first(tmp_path: Path) -> 
     assert calls["case"].to_list() == [small, large]
     assert calls["chosen"].to_list() == ["plain", other]
     assert calls["fingerprint"].to_list() == [FINGERPRINT] * 2
+    assert calls["cheapest"].to_list() == ["plain"] * 2  # one call in place of several
+    price = curves.filter(tuner="price", case=large)["regret"]
+    assert price.to_list() == pytest.approx([1.0] * len(price), rel=0.1)
     assert curves.height == 2 * 5 * len(replay.LOOKS)
     html = page(curves, calls, "here")
     assert html.index("Of 2 calls 1 can be made faster beyond noise") < html.index("All ways were timed")

@@ -11,7 +11,7 @@ from overlayccl_core.tuning import replay
 from overlayccl_core.tuning.recorded import RecordedCall
 from overlayccl_core.tuning.replay import LOOKS, course, curves, judged
 from overlayccl_core.tuning.tuners import Measure
-from tests.tuning.recorded import BEST, FAMILIES, arms, call
+from tests.tuning.recorded import BEST, arms, call
 
 
 def slow_then_fast(arms: Sequence[TunedArm], measure: Measure, seed: int) -> Iterator[int]:
@@ -71,17 +71,26 @@ def test_an_interaction_is_found(in_two: float, more: bool) -> None:
     assert interaction.low > 1 if more else interaction.high < 1
 
 
+def alike(us: np.ndarray) -> RecordedCall:
+    """Ways of families of their own; us: [ways, rounds]."""
+    named = arms({f"f{n}": 1.0 for n in range(len(us))}, {1: 1.0})
+    return RecordedCall(arms=named, samples_us=us, repeats=np.ones(len(us), np.int64))
+
+
 def test_where_nothing_is_faster_beyond_noise_the_call_stays() -> None:
-    verdict = judged(call(dict.fromkeys(FAMILIES, 1000.0), {1: 1.0, 2: 1.0}, noise=0.1))
+    us = np.array([1000.0, 960.0])[:, None] * np.random.default_rng(0).lognormal(0, 0.3, (2, 40))
+    us[1] *= 0.99 * np.median(us[0, ::2]) / np.median(us[1, ::2])  # 1% faster in the even rounds
+    us[1, 1::2] /= 2
+    verdict = judged(alike(us))
+    assert verdict.found == 1 and verdict.both.value == pytest.approx(1 / 0.99)
     assert verdict.chosen == 0
 
 
-def test_a_lucky_way_is_not_judged_by_the_rounds_that_chose_it() -> None:
-    """Of 200 equal ways the best by odd rounds seems faster in them, and is not in the even ones."""
-    recorded = call({f"f{n}": 1000.0 for n in range(200)}, {1: 1.0}, noise=0.2, rounds=12)
-    seen = np.median(recorded.seen_us, axis=1)
-    assert seen[0] / seen.min() > 1.15
-    assert judged(recorded).chosen == 0
+def test_a_way_that_was_lucky_in_the_rounds_that_chose_it_is_not_faster() -> None:
+    us = np.full((5, 24), 1000.0)
+    us[3, 1::2] = 500.0
+    verdict = judged(alike(us))
+    assert verdict.found == 3 and verdict.both.value == 1 and verdict.chosen == 0
 
 
 def test_disturbed_samples_allow_no_win() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from overlayccl_core.measuring.statistics import FEWEST_ROUNDS
 from overlayccl_core.process_group.parts import PLAIN
 from overlayccl_core.report.blocks import (
     NOTHING,
@@ -38,6 +39,7 @@ LABELS = {
 }
 _INKS = dict(zip(LABELS.values(), (Ink.BLUE, Ink.ORANGE, Ink.GREEN, Ink.PURPLE, Ink.GREY), strict=True))
 _TICKS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+_FEWEST = 2 * FEWEST_ROUNDS - 1  # rounds, for so many even ones
 _SHOWN = (0.25, 1, 4, 16)  # looks
 
 
@@ -60,6 +62,11 @@ def sentence(calls: pl.DataFrame) -> str:
         return (
             "Others took too much of the CPU while the ways were timed, so every call stays as it is. Time them "
             "again on a quiet machine: --forcerun time_ways."
+        )
+    if (rounds := min(calls["rounds"])) < _FEWEST:
+        return (
+            f"Too few rounds to judge by ({rounds}), so every call stays as it is. Give tune.seconds more, for at "
+            f"least {_FEWEST}."
         )
     if faster.is_empty():
         return f"Tuning brings nothing here: of {of} none has a way that is faster than its own beyond noise."

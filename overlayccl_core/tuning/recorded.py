@@ -11,8 +11,8 @@ from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.process_group.descent import TunedArm
 
 Floats = NDArray[np.float64]
-FEWEST = 4
-"""Rounds: two for the truth, two for tuners."""
+FEWEST = 2
+"""Rounds: one for the truth, one for tuners."""
 DRAWN = 4096
 """Rounds of a course; then they come again."""
 

@@ -29,14 +29,14 @@ def settings(calls: list[dict[str, Any]] = CALLS, captured: list[dict[str, Any]]
     return given.changed(tune=tune, cases=cases)
 
 
-def timed(us: dict[str, float]) -> pl.DataFrame:
+def timed(us: dict[str, float], rounds: int = 24) -> pl.DataFrame:
     """All ways of both calls take 1 ms, but for those that are named."""
     rows = []
     for case, ways in spaces_of(cases_to_tune(settings(), HERE), HERE, None).items():
         for way in ways:
             about = {"candidate": way.name, "recipe": way.recipe.dumps(), "numerics": way.numerics}
             place = {"problem": "captured", "case": case.id, "direction": "forward"}
-            columns = timing_columns(way.program, us=us.get(f"{case.id} {way.name}", 1000.0), rounds=24)
+            columns = timing_columns(way.program, us=us.get(f"{case.id} {way.name}", 1000.0), rounds=rounds)
             rows.append(row(TIMED_WAYS, **place, **about, family=way.family, parts=way.parts, **columns))
     return pl.DataFrame(rows, schema=TIMED_WAYS.schema)
 
@@ -85,6 +85,12 @@ def test_on_a_disturbed_machine_every_call_stays(tmp_path: Path) -> None:
     frame = timed({"captured/n2-all_to_all-64-f32 permute_ring_exchanges": 500.0})
     _, calls = weighed(frame.with_columns(disturbed=pl.lit(True)), tmp_path)
     assert calls["chosen"].to_list() == ["plain"] * 2 and "--forcerun time_ways" in sentence(calls)
+
+
+def test_with_too_few_rounds_every_call_stays(tmp_path: Path) -> None:
+    frame = timed({"captured/n2-all_to_all-64-f32 permute_ring_exchanges": 500.0}, rounds=10)
+    _, calls = weighed(frame, tmp_path)
+    assert calls["chosen"].to_list() == ["plain"] * 2 and sentence(calls).startswith("Too few rounds")
 
 
 def test_a_captured_step_names_its_own_calls() -> None:

@@ -62,7 +62,7 @@ def test_only_rounds_that_all_ways_have_count() -> None:
     assert recorded.samples_us.tolist() == [[1.0] * 4 + [3.0] * 2, [2.0] * 4 + [4.0] * 2]
 
 
-@pytest.mark.parametrize("given", [[], rows(0, [1.0] * 3, [1.0] * 9)])
+@pytest.mark.parametrize("given", [[], rows(0, [1.0], [1.0] * 9)])
 def test_too_few_rounds_are_refused(given: list[dict[str, Any]]) -> None:
     with pytest.raises(ValueError, match=r"give tune\.seconds more"):
         RecordedCall.of(TWO, given)

@@ -47,4 +47,5 @@ def _found(case: Case, verdict: CallVerdict) -> tuple[str, dict[str, Any]]:
         **({} if gain.low is None or gain.high is None else {"low": 1 / gain.high, "high": 1 / gain.low}),
     }
     name = key.of(range(0, case.ranks * stride, stride))
-    return name, {"key": [*key], "role": "", **arms[verdict.chosen]._asdict(), "trials": [trial]}
+    way = {**arms[verdict.chosen]._asdict(), "us": float(verdict.call.us[verdict.chosen])}
+    return name, {"key": [*key], "role": "", **way, "trials": [trial]}

@@ -25,6 +25,7 @@ include: "rules/search.smk"
 include: "rules/ablations.smk"
 include: "rules/summary.smk"
 include: "rules/train.smk"
+include: "rules/tune.smk"
 
 
 wildcard_constraints:
@@ -42,6 +43,7 @@ localrules:
     probing,
     redeploy,
     scopes,
+    tune,
 
 
 rule all:

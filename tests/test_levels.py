@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "strategies": {"program"},
     "catalog": {"program", "problems"},
     "process_group.parts": set(),
+    "process_group.descent": set(),
     "observing": {"program", "tables", "measuring", "process_group.parts"},
     "configuration": {"catalog", "program", "observing", "tables"},
     "deployments": {"program"},
@@ -66,8 +67,9 @@ MAY_IMPORT = {
     },
 }
 MAY_IMPORT["tuning"] = {
-    *("program", "catalog", "rewrites", "gates", "deployments", "configuration"),
-    *("emit", "evidence", "observing"),
+    *("program", "catalog", "problems", "rewrites", "gates", "deployments", "configuration", "costmodel"),
+    *("emit", "evidence", "launching", "measuring", "observing", "tables"),
+    *("process_group.parts", "process_group.descent"),
 }
 MAY_IMPORT["report"] = set(MAY_IMPORT)
 MAY_IMPORT["archiving"] = set(MAY_IMPORT) - {"report"}

@@ -24,6 +24,7 @@ from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
 from overlayccl_core.evidence import redeployment
 from overlayccl_core.launching.launcher import launcher_of
+from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.ways import FOLDER as WAYS
 from overlayccl_core.rewrites.rule import FOLDER as REWRITES
@@ -301,15 +302,16 @@ class Pipeline:
             case PlugIns.MODEL:
                 for one in map(self._model, [model] if model else self.settings.models):
                     yield from (_file(folder, one.workload) for folder in ("workloads", "training/models"))
-                    yield from (
-                        _file("problems", name) for name in self._problems_of(one, self.deployment.ranks)
-                    )
+                    at_sites = self._problems_of(one, self.deployment.ranks)
+                    yield from (_file("problems", name) for name in at_sites)
             case PlugIns.PROBLEMS:
                 yield from (_file("problems", name) for name in self.settings.problems)
             case PlugIns.INVOLVED:
                 yield from (_file("problems", name) for name in self._involved(problem))
             case PlugIns.STRATEGIES:
                 yield from (_file("strategies", name) for name in self._involved(problem))
+            case PlugIns.CAPTURED:
+                yield from (_file(folder, CAPTURED) for folder in ("problems", "strategies"))
             case PlugIns.WORKLOADS:
                 entries = self.settings.cases.get(problem or "", ())
                 named = {name for entry in entries if (name := workload_named(str(problem), entry))}

@@ -10,18 +10,17 @@ its proven ways while the script trains, and the fastest is found there (`proces
 """
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 
 from overlayccl_core.cli.context import context
 from overlayccl_core.cli.render import say
-from overlayccl_core.cli.script import command_of, key_of, lay_group, started, ways_of
+from overlayccl_core.cli.script import command_of, lay_group, started, ways_of
 from overlayccl_core.process_group.parts import MODULE, WAYS
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.published import FOLDER
 from overlayccl_core.tables.table import read
-from overlayccl_core.tuning.open_ways import arms_of, module_of, spaces
+from overlayccl_core.tuning.open_ways import module_of, rows_of, spaces
 
 EXAMPLE = "overlayccl run --ways results/local-calls -- torchrun --nproc-per-node 4 train.py"
 
@@ -86,9 +85,7 @@ def _lay_open_ways(arguments: argparse.Namespace, folder: Path) -> None:
     """
     where = context(arguments)
     try:
-        space = spaces(
-            read(CAPTURED_CALLS, arguments.online), where.settings, where.deployment, where.capabilities()
-        )
+        space = spaces(read(CAPTURED_CALLS, arguments.online), where.deployment, where.capabilities())
     except ValueError as error:
         raise ValueError(f"--online {arguments.online}: {error}") from None
     if not space:
@@ -97,10 +94,7 @@ def _lay_open_ways(arguments: argparse.Namespace, folder: Path) -> None:
         raise ValueError(f"--keep {folder} has the results of a run: name a folder of its own")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MODULE).write_text(module_of(space, where.deployment))
-    rows = [
-        {"key": key_of(case), "case": case.id, "ways": list(arms_of(ways))} for case, ways in space.items()
-    ]
-    (folder / WAYS).write_text(json.dumps(rows, indent=1))
+    (folder / WAYS).write_text(rows_of(space))
     many = sum(map(len, space.values()))
     say(f"{arguments.online}: {len(space)} calls with {many} proven ways, tried while the script trains")
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import polars as pl
 
@@ -18,11 +18,9 @@ from overlayccl_core.configuration.presets import FILE
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import FASTER
 from overlayccl_core.observing.fits import CAPTURED
-from overlayccl_core.observing.regions import KINDS as CALLS
 from overlayccl_core.observing.regions import Region, bundles, cut
 from overlayccl_core.problems.captured import calls_of
 from overlayccl_core.process_group.parts import FOUND, MODULE, PLAIN, VARIABLES, WAYS, Key, ways_digest
-from overlayccl_core.program.case import Case
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.deployed import DEPLOYED
@@ -30,11 +28,11 @@ from overlayccl_core.tables.published import not_as_confirmed
 from overlayccl_core.tables.remake import remake
 from overlayccl_core.tables.sidecar import read_unchanged
 from overlayccl_core.tables.table import read
+from overlayccl_core.tuning.keys import MadeCall, made_call
 
 GROUP = "overlayccl_group"
 ENTRY = f"[torch.backends]\noverlayccl = {GROUP}.autoload:autoload\n"
 DEPLOYED_FILE = "deployed.parquet"
-OF_KIND = {name: call for call, name in CALLS.items()}
 
 
 def command_of(words: Sequence[str], example: str) -> list[str]:
@@ -189,22 +187,7 @@ def _least_gain(row: Mapping[str, Any]) -> float:
     return float(over / row["gain_high"]) if known else 0.0
 
 
-def key_of(case: Case) -> Key:
-    """Return the key of the call of a Case with one."""
-    placed = {"dtype": case.dtype.value, "ranks": case.ranks}
-    [call] = calls_of(case)
-    made = _made(call, placed, case.groups if case.strided else 1)
-    return made.key._replace(hosts=case.ranks // case.ranks_per_node)
-
-
-class Made(NamedTuple):
-    """A call of a Case. after: earlier calls of the Case that it is made from."""
-
-    key: Key
-    after: tuple[int, ...]
-
-
-def _by_hand(case: str, made: list[Made], calls: pl.DataFrame) -> str:
+def _by_hand(case: str, made: list[MadeCall], calls: pl.DataFrame) -> str:
     """Say what only an edit of the script brings: the calls of this Case are made one after the other."""
     run = next(region.runs[0] for region in cut(calls)[0] if _of_region(region) == made)
     followed = calls.filter(pl.col("depends_on").is_not_null(), pl.col("call").is_in(run))
@@ -215,17 +198,11 @@ def _by_hand(case: str, made: list[Made], calls: pl.DataFrame) -> str:
     )
 
 
-def _of_case(case: Mapping[str, Any]) -> list[Made]:
+def _of_case(case: Mapping[str, Any]) -> list[MadeCall]:
     stride = case["groups"] if case["strided"] else 1
-    return [_made(one, case, stride) for one in calls_of(json.loads(case["parameters"]))]
+    return [made_call(one, case, stride) for one in calls_of(json.loads(case["parameters"]))]
 
 
-def _of_region(region: Region) -> list[Made]:
+def _of_region(region: Region) -> list[MadeCall]:
     stride = len(region.groups) if region.placed.get("strided") else 1
-    return [_made(one, region.placed, stride) for one in region.described]
-
-
-def _made(call: Mapping[str, Any], placed: Mapping[str, Any], stride: int) -> Made:
-    kind, reduction = OF_KIND[call["kind"]]
-    key = Key(kind, reduction, placed["dtype"], call["elements"], placed["ranks"], stride)
-    return Made(key, tuple(call.get("after", ())))
+    return [made_call(one, region.placed, stride) for one in region.described]

@@ -3,15 +3,23 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
-from overlayccl_core import loader
 from overlayccl_core.configuration.fields import Fields, hint, is_fields, parsed, partial, unique
 from overlayccl_core.configuration.models import Model
+from overlayccl_core.configuration.names import (
+    Entries,
+    Entry,
+    Name,
+    Names,
+    SearchId,
+    first_rounds,
+    known_problems,
+)
 from overlayccl_core.configuration.presets import DEFAULT, kept, tree_of
-from overlayccl_core.configuration.searches import AT, MENDED, Begin, Search, SearchRound, file_and_seed
+from overlayccl_core.configuration.searches import AT, Begin, Search, file_and_seed
 
 FILE = "config/config.yaml"
 IN_SECTIONS = {  # override key -> its section and field
@@ -26,29 +34,6 @@ OVERRIDES = (
     *("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, SOURCE),
     *IN_SECTIONS,
 )
-
-Named = TypeVar("Named", bound=Iterable[str])
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-SearchId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*(\+[a-z0-9_-]+)?(@[0-9]+)?$")]
-Names = Annotated[tuple[Name, ...], AfterValidator(unique), Field(json_schema_extra={"uniqueItems": True})]
-Entry = Annotated[Mapping[str, Any], Field(min_length=1)]
-Entries = Annotated[tuple[Entry, ...], Field(min_length=1)]
-
-
-def _first_rounds(names: Named) -> Named:
-    for name in names:
-        if SearchRound.of(name).mends:
-            raise ValueError(
-                f"{name}: names that end in {MENDED} are those of second rounds: give it another name"
-            )
-    return names
-
-
-def _known_problems(names: Named) -> Named:
-    """Validate names of Problems: Cases of a misspelt one would silently be left out."""
-    for name in names:
-        loader.path("problems", name)  # a ValueError lists the known ones
-    return names
 
 
 class _Bounded(Fields):
@@ -191,10 +176,10 @@ class AskingSection(Fields):
 class AblationsSection(Fields):
     """Searches side by side: the target `ablations`."""
 
-    problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
+    problems: Annotated[Names, AfterValidator(known_problems)] = Field(
         min_length=1, description="of those that are configured: where the searches are compared"
     )
-    searches: Annotated[tuple[SearchId, ...], AfterValidator(unique), AfterValidator(_first_rounds)] = Field(
+    searches: Annotated[tuple[SearchId, ...], AfterValidator(unique), AfterValidator(first_rounds)] = Field(
         min_length=1,
         description="names of files in config/searches; `claude+alone`: with the fields of variants/alone.yaml; "
         "`offline@0`: at this seed alone",
@@ -220,6 +205,14 @@ class ScopesSection(_Timing):
     """The Programs of trained arms alone and beside a matmul: the target `scopes`."""
 
 
+class TuneSection(_Timing):
+    """All proven ways of single calls in one launch, and tuners on their samples: the target `tune`."""
+
+    calls: tuple[Entry, ...] = Field(
+        default=(), description="as under cases.captured; a captured step has its own"
+    )
+
+
 class DriftSection(Fields):
     """Some probes are timed again: the target `drift`."""
 
@@ -240,15 +233,15 @@ class Settings(Fields):
 
     deployment: Name = Field(description="name of a file in config/deployments")
     preset: str = Field(description="one of the names under presets, or the one kept in a run's own tree")
-    problems: Annotated[Names, AfterValidator(_known_problems)] = Field(
+    problems: Annotated[Names, AfterValidator(known_problems)] = Field(
         min_length=1, description="names of files in overlayccl_core/problems"
     )
     models: Names = Field(description="names of files in config/models, whose sites add Cases")
-    searches: Annotated[Names, AfterValidator(_first_rounds)] = Field(
+    searches: Annotated[Names, AfterValidator(first_rounds)] = Field(
         description="names of files in config/searches"
     )
     heldout_seed: int = Field(ge=0, description="seed of the mixed Programs that judge the cost model")
-    cases: Annotated[Mapping[str, Entries], AfterValidator(_known_problems)] = Field(
+    cases: Annotated[Mapping[str, Entries], AfterValidator(known_problems)] = Field(
         description="Problem to its Cases; the Problem checks their fields"
     )
     probe: ProbeSection = Field(description="what the cost model is fitted on and judged by")
@@ -262,6 +255,10 @@ class Settings(Fields):
     ablations: AblationsSection = Field(description="searches side by side: a target of its own")
     probing: ProbingSection = Field(description="a language model chooses probes: a target of its own")
     scopes: ScopesSection = Field(description="Programs of the step outside of it: a target of its own")
+    tune: TuneSection = Field(
+        default=TuneSection(seconds=120.0, minimum_rounds=12, maximum_rounds=40),  # of an older file
+        description="who finds the fastest of proven ways: a target of its own",
+    )
     drift: DriftSection = Field(description="some probes are timed again: a target of its own")
 
     @model_validator(mode="after")

@@ -34,6 +34,10 @@ class Key(NamedTuple):
     stride: int = 1  # between the ranks of the group; 0: they are no such row
     hosts: int = 1  # that the group is spread over: its tier
 
+    def of(self, ranks: Sequence[int], role: str = "") -> str:
+        """Return the name of this call in the group of these ranks, in files of findings."""
+        return f"{' '.join(map(str, self))}, ranks {' '.join(map(str, ranks))} {role}".rstrip()
+
 
 PARTS = (
     ("distributed/fsdp/", "FSDP"),

@@ -288,7 +288,7 @@ class Tuned:
                         )
         if arms := self._ways.arms.get(self._ways.cases.get(key, "")):
             role = _role(group)
-            name = f"{' '.join(map(str, key))}, ranks {' '.join(map(str, ranks))} {role}".rstrip()
+            name = key.of(ranks, role)
             if not self._tuners:
                 self._findings = Findings(self._folder, dist.get_rank(), _here(self._ways.digest))
             before = self._tuners.setdefault(name, [])  # of groups of the same ranks

@@ -42,6 +42,7 @@ from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
 from overlayccl_core.tables.trials import TRIALS
+from overlayccl_core.tables.tune import TIMED_WAYS, TUNED_CALLS, TUNER_CURVES
 
 TABLES = (
     *(SELFTEST, CAPABILITIES, PROBES, THETA, FIDELITY, BESIDE),
@@ -54,6 +55,7 @@ TABLES = (
     *(REDEPLOYED, REGRET, SOURCE_PRICES),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
     *(SCOPES, SCOPED_ARMS, SCOPE_ORDERS),
+    *(TIMED_WAYS, TUNER_CURVES, TUNED_CALLS),
     *(REPROBES, DRIFT, DRIFTED_CHOICES),
 )
 """Of rules, in the order of writing."""

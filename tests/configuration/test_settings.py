@@ -98,6 +98,15 @@ def test_a_proposer_is_a_search_beside_those_that_are_configured() -> None:
     assert settings.asking.of(load_search("offline", folder)) == load_search("offline", folder)
 
 
+def test_a_file_from_before_a_section_still_has_settings_and_tunes_no_call_of_its_own() -> None:
+    older = config()
+    older["presets"] = {
+        name: {k: v for k, v in of.items() if k != "tune"} for name, of in older["presets"].items()
+    }
+    assert older.pop("tune") and load(older).tune.calls == ()
+    assert load(older).part("bench", "cases") == read(FILE).part("bench", "cases")
+
+
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"yaml: .*no such file"):
         read(tmp_path / "config.yaml")

@@ -14,13 +14,12 @@ import pytest
 import torch.distributed as dist
 
 from overlayccl_core import catalog
-from overlayccl_core.cli.script import key_of
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.process_group.descent import FEWEST, TunedArm
 from overlayccl_core.process_group.online import COLD, LONGEST, SETTLED, CallPlan, Findings, Tuner, told
 from overlayccl_core.process_group.parts import Key
 from overlayccl_core.process_group.ways import ProvenWays
-from overlayccl_core.tuning.open_ways import arms_of, module_of
+from overlayccl_core.tuning.open_ways import module_of, rows_of
 from overlayccl_core.tuning.space import space_of
 from tests.process_group.online_rank import CALLS, ELEMENTS, FAST
 
@@ -244,8 +243,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     case = catalog.case("captured", entry, ranks=2, ranks_per_node=2)
     space = {case: space_of(catalog.build(case), None, None)}
     (folder / "ways/captured.py").write_text(module_of(space, load("config/deployments/local-2.yaml")))
-    rows = [{"key": key_of(case), "case": case.id, "ways": list(arms_of(space[case]))}]
-    (folder / "ways/ways.json").write_text(json.dumps(rows))
+    (folder / "ways/ways.json").write_text(rows_of(space))
     return folder
 
 

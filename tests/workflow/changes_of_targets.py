@@ -4,6 +4,7 @@ from tests.workflow.changes import CONFIG, CORE, TREE, Row, appended
 
 WEIGHED = {"weigh_probes", "probing_page"}
 SCOPED = {"time_scopes", "weigh_scopes"}
+TUNED = {"time_ways", "weigh_tuners"}
 CHOSEN = {"ask_probes", "time_probes", *WEIGHED}
 OF_TARGETS = {  # where a search asks a language model
     "probing": [
@@ -73,5 +74,18 @@ OF_TARGETS = {  # where a search asks a language model
         ),
         Row("drift", set(), appended(f"{CORE}/evidence/drift.py")),
         Row("samples that are gone", SCOPED, gone=(f"{TREE}/scopes/scopes.parquet",)),
+    ],
+    "tune": [
+        Row("how tuners are compared", {"weigh_tuners"}, appended(f"{CORE}/tuning/replay.py")),
+        Row("the ways of a call", TUNED, appended(f"{CORE}/tuning/space.py")),
+        Row("the library of captured calls", TUNED, appended(f"{CORE}/strategies/captured.py")),
+        Row(
+            "calls",
+            TUNED,
+            {CONFIG: ("kind: all_to_all, elements: 65536", "kind: all_to_all, elements: 131072")},
+        ),
+        Row("another Problem's Cases", set(), {CONFIG: ("- {payload: 64KiB}", "- {payload: 128KiB}")}),
+        Row("samples that are gone", TUNED, gone=(f"{TREE}/tune/timed_ways.parquet",)),
+        Row("a way that is gone", {"weigh_tuners"}, gone=(f"{TREE}/tune/ways.json",)),
     ],
 }

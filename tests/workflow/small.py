@@ -47,6 +47,12 @@ SMALL: dict[str, Any] = {
     },
     "probing": {"turns": 3, "probes": 12, "seconds": 5, "draws": 2},
     "scopes": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 3},
+    "tune": {
+        "seconds": 3,
+        "minimum_rounds": 2,
+        "maximum_rounds": 4,
+        "calls": [{"calls": [{"kind": "all_to_all", "elements": 64}]}],
+    },
     "drift": {"seconds": 3, "probes_of_a_kind": 2, "mixed": 2},
 }
 TINY: dict[str, Any] = {

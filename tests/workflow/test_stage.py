@@ -125,6 +125,7 @@ MEASURE = {  # rule: the options that its stage reads beside those of all, what 
     "trial": ("problem search", "trial-tp_mlp-offline"),
     "time_probes": ("settings", "time_probes"),
     "time_scopes": ("settings", "time_scopes"),
+    "time_ways": ("settings", "time_ways"),
     "reprobe": ("settings tree", "reprobe"),
     "ask_probes": ("search settings answers tree", "ask_probes"),
 }

@@ -20,10 +20,11 @@ from benchmarks import open_ways
 from benchmarks.columns import line
 from overlayccl_core.measuring.statistics import estimate, ratio_within
 from overlayccl_core.process_group import seam
+from overlayccl_core.process_group.agreement import SAID
 from overlayccl_core.process_group.group import Group, Passage, plain
 from overlayccl_core.process_group.parts import MODULE, WAYS
 from overlayccl_core.process_group.recorder import StepRecorder
-from overlayccl_core.process_group.tuned import SAID, Tuned
+from overlayccl_core.process_group.tuned import Tuned
 
 ROUNDS = 60
 CALLS = 200

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from overlayccl_core.cli import losses, main
+from overlayccl_core.cli import losses, main, run_script
 from overlayccl_core.observing.compared import Launched
 from overlayccl_core.tables.script_steps import SCRIPT_STEPS
 from overlayccl_core.tables.table import read
@@ -124,6 +124,20 @@ def test_what_does_not_go_together_is_said(
     options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(options) == 2 and said in capsys.readouterr().err
+
+
+def test_fewer_bytes_are_for_ranks_that_were_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, str]] = []
+
+    def started(command: list[str], folder: Path, variables: dict[str, str]) -> int:
+        told.append(variables)
+        return 0
+
+    monkeypatch.setattr(run_script, "started", started)
+    assert (
+        main.main(["run", "--", "train.py"]) == main.main(["run", "--lossy", "int8:4", "--", "train.py"]) == 0
+    )
+    assert told == [{}, {"OVERLAYCCL_LOSSY": "int8:4"}]
 
 
 def test_a_curve_is_of_all_losses_of_a_tenth_of_the_steps() -> None:

@@ -9,7 +9,7 @@ import importlib
 
 SECTIONS = ("candidate", "proof", "by_counts", "passage")
 ON_REQUEST = (  # minutes to an hour: of a finished run, of real torch_xla, of searches at cluster size
-    *("sweep", "from_developer", "race", "floor", "cold", "hlo", "lanes", "tuned"),
+    *("sweep", "from_developer", "race", "floor", "cold", "hlo", "lanes", "tuned", "lossy"),
     *("cluster", "killed", "neighbour"),
 )
 

@@ -22,7 +22,7 @@ from overlayccl_core.measuring.statistics import ratio_within
 RANKS, RATE = 2, "400mbit"
 _ROW = "  {:24} {:>6} {:24} {:24}"
 _WORKER = str(Path(__file__).with_name("lanes_rank.py"))
-_AS_RANK = f'RANK=${NODE} exec "$@"'
+AS_RANK = f'RANK=${NODE} exec "$@"'
 
 
 def report() -> Iterator[str]:
@@ -54,7 +54,7 @@ def _within(folder: str) -> None:
 
 
 def _rank(folder: str) -> Sequence[str]:
-    return ["sh", "-ec", _AS_RANK, "sh", sys.executable, _WORKER, folder]
+    return ["sh", "-ec", AS_RANK, "sh", sys.executable, _WORKER, folder]
 
 
 def _environment(address: str, interface: str) -> dict[str, str]:

@@ -19,11 +19,12 @@ from torch.distributed import distributed_c10d as c10d
 from benchmarks import open_ways
 from benchmarks.columns import line
 from overlayccl_core.measuring.statistics import estimate, ratio_within
-from overlayccl_core.process_group import seam, tuned
+from overlayccl_core.process_group import agreement, seam, tuned
+from overlayccl_core.process_group.agreement import SAID
 from overlayccl_core.process_group.group import Group, Passage, plain
 from overlayccl_core.process_group.parts import MODULE, WAYS
 from overlayccl_core.process_group.recorder import StepRecorder
-from overlayccl_core.process_group.tuned import SAID, Tuned
+from overlayccl_core.process_group.tuned import Tuned
 
 ROUNDS = 60
 CALLS = 200
@@ -39,7 +40,7 @@ class OfAll(Tuned):
     """The ways of all ranks, of which there is but this one."""
 
     def group_begins(self, group: Group) -> None:
-        vars(tuned)["_have_met"] = lambda _: True
+        vars(tuned)["have_met"] = vars(agreement)["have_met"] = lambda _: True
         super().group_begins(group)
         store = group.get_group_store()
         said = store.get(f"{SAID}{group.rank()}")

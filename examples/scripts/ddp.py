@@ -1,4 +1,4 @@
-"""A convolutional network with DistributedDataParallel.
+"""A convolutional network with DistributedDataParallel; HOOK=bf16 or powersgd: with torch's hook for its gradients.
 
 torchrun --nproc-per-node 2 ddp.py
 """
@@ -8,11 +8,15 @@ import os
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 STEPS = int(os.environ.get("STEPS", "60"))
+SEED = int(os.environ.get("SEED", "0"))
+HOOK = os.environ.get("HOOK", "none")
 CLASSES = 10
 
 
@@ -53,16 +57,26 @@ def batches(loader, sampler):
         epoch += 1
 
 
+def in_bf16(group, bucket):
+    """Torch's own hook; by its own name DDP takes it with NCCL alone."""
+    return bf16_compress_hook(group, bucket)
+
+
 def main():
     dist.init_process_group("gloo")
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     torch.set_num_threads(1)
 
     data = dataset()
-    sampler = DistributedSampler(data, num_replicas=world_size, rank=rank, shuffle=True)
+    sampler = DistributedSampler(data, num_replicas=world_size, rank=rank, shuffle=True, seed=SEED)
     loader = DataLoader(data, batch_size=32 // world_size, sampler=sampler, drop_last=True)
-    model = DistributedDataParallel(Net(), bucket_cap_mb=0.05)
+    buckets = 25 if HOOK == "powersgd" else 0.05  # gloo hangs if several buckets wait in PowerSGD's hook
+    model = DistributedDataParallel(Net(), bucket_cap_mb=buckets)
+    if HOOK == "bf16":
+        model.register_comm_hook(None, in_bf16)
+    elif HOOK == "powersgd":
+        model.register_comm_hook(PowerSGDState(None, start_powerSGD_iter=10), powerSGD_hook)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 

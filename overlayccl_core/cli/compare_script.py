@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core.cli.render import ms, say
-from overlayccl_core.cli.script import started, ways_of
+from overlayccl_core.cli.script import timed, ways_of
 from overlayccl_core.measuring.statistics import FEWEST_LAUNCHES, Ratio
 from overlayccl_core.observing.compared import (
     LEFT_OUT,
@@ -20,7 +20,6 @@ from overlayccl_core.observing.compared import (
     Launched,
     gain,
     half_width,
-    launched,
     losses_apart,
     rows,
     step_us,
@@ -96,11 +95,8 @@ def _check(tree: Path, size: int, ranks: Mapping[str, Mapping[int, Launched]]) -
 
 
 def _launch(command: Sequence[str], folder: Path, name: str, mode: str, steps: int) -> dict[int, Launched]:
-    timed = folder / name
-    timed.mkdir()
     ways = {"OVERLAYCCL_WAYS": str(folder)} if mode == TUNED else {}
-    code = started(command, folder, {"OVERLAYCCL_STEPS": f"{steps} {timed}", **ways})
-    return launched(timed, mode, code)
+    return timed(command, folder, name, ways, steps, mode)
 
 
 def _gain_lines(table: pl.DataFrame, ratio: Ratio, tuned: dict[int, Launched], tree: Path) -> Iterator[str]:

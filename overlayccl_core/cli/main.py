@@ -22,6 +22,7 @@ from overlayccl_core.cli import (
     estimate,
     explain,
     init,
+    losses,
     overlap,
     problems,
     prove,
@@ -42,7 +43,7 @@ from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS: tuple[ModuleType, ...] = (
     *(problems, trace, prove, score, try_strategy, tune, redeploy, ask, bucket),
-    *(capture, run_script),
+    *(capture, run_script, losses),
     *(explain, summary, overlap, report, schema, doctor, discover, estimate),
     *(verify, compare, drift, init, why),
 )

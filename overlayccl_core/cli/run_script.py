@@ -5,6 +5,8 @@ deployed a way is made in that way, on all ranks alike; every other stays as it 
 With --export the folder for a cluster is written in place of a start: our process group and the ways, which need
 torch alone.
 
+With --lossy large sums are sent in fewer bytes, which changes what is trained: `overlayccl losses` judges how.
+
 `overlayccl run --online calls.parquet -- torchrun ... train.py` needs no run before it: each call is made in all of
 its proven ways while the script trains, and the fastest is found there (`process_group/online.py`).
 """
@@ -16,7 +18,7 @@ from pathlib import Path
 from overlayccl_core.cli.context import context
 from overlayccl_core.cli.render import say
 from overlayccl_core.cli.script import command_of, lay_group, started, ways_of
-from overlayccl_core.process_group.parts import MODULE, WAYS
+from overlayccl_core.process_group.parts import MODULE, WAYS, LossySetting
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.published import FOLDER
 from overlayccl_core.tables.table import read
@@ -41,6 +43,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="of --online: the ways and what was found stay here, for --ways, `capture --compare`, the next run",
     )
     parser.add_argument(
+        "--lossy",
+        metavar="HOW[:GROUPS]",
+        help="large sums in bf16 or int8; of groups of 4 ranks only: int8:4, each 8 after the one before: int8:4x8",
+    )
+    parser.add_argument(
         "--export", type=Path, metavar="FOLDER", help="write all that the ranks need, start nothing"
     )
     parser.add_argument(
@@ -56,6 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("--keep is for what --online finds: name the captured step")
     if arguments.online is not None and arguments.export is not None:
         raise ValueError("--export is for --ways: ways that are open come from a start of the script, here")
+    if arguments.lossy is not None:
+        if not arguments.ways is arguments.online is arguments.export is None:
+            raise ValueError("--lossy goes alone: leave --ways, --online and --export out")
+        LossySetting.of(arguments.lossy)
     if arguments.export is not None:
         if arguments.script:
             raise ValueError("--export starts nothing: leave the command out")
@@ -63,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = command_of(arguments.script, EXAMPLE)
     with tempfile.TemporaryDirectory(prefix=".overlayccl-", dir=Path()) as name:
         folder = Path(name).resolve()
-        variables: dict[str, str] = {}
+        variables = {} if arguments.lossy is None else {"OVERLAYCCL_LOSSY": arguments.lossy}
         if arguments.ways is not None:
             ways = ways_of(arguments.ways)
             if ways.rows:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from overlayccl_core.configuration.fields import parsed
 from overlayccl_core.configuration.presets import FILE
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.statistics import FASTER
+from overlayccl_core.observing.compared import Launched, launched
 from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.observing.regions import Region, bundles, cut
 from overlayccl_core.problems.captured import calls_of
@@ -62,6 +64,20 @@ def started(
         return subprocess.run(command, env=environment, stdout=output, check=False).returncode
     except OSError as error:
         raise ValueError(f"{command[0]} does not start: {error.strerror}") from None
+
+
+def timed(
+    command: Sequence[str], folder: Path, name: str, variables: dict[str, str], steps: int, of: str
+) -> dict[int, Launched]:
+    """Run a script for so many training steps; return rank -> what it wrote of them.
+
+    Args:
+        folder: Gets the process group, and what the ranks write under this name.
+        of: Which mode of the script it is, for an error.
+    """
+    (folder / name).mkdir()
+    code = started(command, folder, {"OVERLAYCCL_STEPS": f"{steps} {folder / name}", **variables}, sys.stderr)
+    return launched(folder / name, of, code)
 
 
 def lay_group(folder: Path) -> None:

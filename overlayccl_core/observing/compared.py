@@ -48,7 +48,7 @@ def launched(folder: Path, mode: str, code: int) -> dict[int, Launched]:
         for file in sorted(folder.glob("rank-*.json"))
     }
     if not found:
-        mend = "fewer by --steps N" if code == 0 else "its last lines are above"
+        mend = "let it make more, or ask for fewer by --steps N" if code == 0 else "its last lines are above"
         raise ValueError(f"the {mode} script ended with {code} before so many training steps: {mend}")
     return found
 

@@ -1,12 +1,13 @@
 """What `import torch` calls where this package is installed (entry point `torch.backends`).
 
 It makes the name "overlayccl" known to `init_process_group`. The commands of `overlayccl` set these variables; with
-OVERLAYCCL_RECORD or OVERLAYCCL_WAYS, every process group of the process is ours, whatever its name:
+OVERLAYCCL_RECORD, OVERLAYCCL_WAYS or OVERLAYCCL_LOSSY every process group of the process is ours, by any name:
 
 - OVERLAYCCL_RECORD: folder for a record of the script's steps; OVERLAYCCL_WHOLE: the script goes on afterwards.
 - OVERLAYCCL_FAKE: with OVERLAYCCL_RECORD; this process is RANK of WORLD_SIZE, and there are no others.
 - OVERLAYCCL_WAYS: folder with proven ways of making the script's calls.
 - OVERLAYCCL_TUNED: folder for what is found out about the ways while the script trains; a next run begins there.
+- OVERLAYCCL_LOSSY: sums in fewer bytes: how, and of which groups (`parts.LossySetting`).
 - OVERLAYCCL_STEPS: `<count> <folder>`: time so many steps, write them there, and end.
 """
 
@@ -33,7 +34,7 @@ def autoload() -> None:
         from . import fake
 
         fake.prepare()
-    folder, ways = os.environ.get("OVERLAYCCL_RECORD", ""), os.environ.get("OVERLAYCCL_WAYS", "")
+    folder, ways, lossy = (os.environ.get(f"OVERLAYCCL_{name}", "") for name in ("RECORD", "WAYS", "LOSSY"))
     count, _, timed = os.environ.get("OVERLAYCCL_STEPS", "").partition(" ")
     said: dict[str, object] = {}
     if timed:
@@ -49,6 +50,8 @@ def autoload() -> None:
 
             below = fake.passed if alone else plain
             return StepRecorder(Path(folder), whole=bool(os.environ.get("OVERLAYCCL_WHOLE")), below=below)
+        if ways and lossy:
+            raise ValueError("OVERLAYCCL_WAYS and OVERLAYCCL_LOSSY do not go together: give one of them")
         if ways:
             from .tuned import Tuned
 
@@ -56,6 +59,12 @@ def autoload() -> None:
             tuned = Tuned(Path(ways), Path(kept) if kept else None)
             said.update(made=tuned.made, numerics=tuned.numerics)
             return tuned
+        if lossy:
+            from .lossy import Lossy
+
+            compressed = Lossy(lossy)
+            said.update(made=compressed.made, numerics=compressed.numerics)
+            return compressed
         return plain
 
-    install(passage, every=bool(folder or ways), library=fake.LIBRARY if alone else "")
+    install(passage, every=bool(folder or ways or lossy), library=fake.LIBRARY if alone else "")

@@ -53,6 +53,8 @@ METHODS = {
     "monitored_barrier": Method("barrier", outputs=None, inputs=None, options=None),
 }
 """method -> how it is called. What torch adds later goes to the library unseen, until it has a row here."""
+BESIDE = {"send", "recv", "recv_anysource"}
+"""Methods that a library keeps apart from collectives: a rank may wait in one for what comes after another's."""
 
 
 def argument(args: tuple[Any, ...], position: int | None) -> Any:

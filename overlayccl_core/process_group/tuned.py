@@ -1,8 +1,7 @@
 """The passage that makes calls in proven ways: each call that has one, every other as the script wrote it.
 
-All ranks of a group must have the same folder of ways. Each rank says in the group's store which one it has before
-the library connects the group, and looks there at its first call that has a way: no collective is needed, so none
-can be out of step. Where ranks differ, or one has no folder, all calls of the group stay as they are.
+All ranks of a group must have the same folder of ways (agreement.py). Where ranks differ, or one has no folder, all
+calls of the group stay as they are.
 
 A way that needs groups of some of the ranks makes them at its first call, which then waits for all ranks.
 
@@ -10,9 +9,7 @@ Where a Case's ways are open, each call is made in the one that the group's plan
 """
 
 import atexit
-import json
 import os
-import socket
 import sys
 import threading
 import time
@@ -24,19 +21,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from .agreement import agree, have_met, libraries, tell
 from .bundles import Bundles, ProvenCall, Walk, fewest, is_eager
-from .calls import METHODS, argument, tensors
+from .calls import BESIDE, METHODS, argument, tensors
 from .group import Group, plain
 from .online import Findings, Tuner, told
 from .parts import PLAIN, Key
 from .queue import NESTED, Queue, QueuedWork, finished, keep_out_of_coalescing
 from .steps import at_each_step
 from .ways import ProvenWays, ends, options
-
-SAID = "overlayccl: ways of rank "
-NOTHING = "", "", ""
-BESIDE = {"send", "recv", "recv_anysource"}
-"""Methods that a library keeps apart from collectives: a rank may wait in one for what comes after another's."""
 
 
 class Tuned:
@@ -94,8 +87,7 @@ class Tuned:
         """Tell the ranks of a group that is about to be connected which ways this one has."""
         if NESTED.inside:
             return
-        said = self._ways.digest, _host(), os.urandom(8).hex()
-        group.get_group_store().set(f"{SAID}{group.rank()}", json.dumps(said))
+        tell(group, self._ways.digest)
         if self._is_first and not group.rank() and not self._ways.fit(group.size()):
             warnings.warn(
                 f"all proven ways are for more ranks than the {group.size()} here: no call is made in one",
@@ -218,21 +210,8 @@ class Tuned:
     def _agreed(self, group: Group, kept: "Kept") -> bool:
         """Whether all ranks of the group have the same ways."""
         if kept.is_agreed is None:
-            store, names = group.get_group_store(), [f"{SAID}{rank}" for rank in range(kept.size)]
-            if not _have_met(group):
-                _wait(store, names)
-            said = [json.loads(store.get(name)) if store.check([name]) else NOTHING for name in names]
-            digests, hosts, (kept.token, *_) = zip(*said, strict=True)
-            kept.is_agreed, kept.hosts = len(set(digests)) == 1, len(set(hosts))
-            why = self._refused(group)
-            others = [rank for rank, one in enumerate(digests) if one != self._ways.digest]
-            if others and group.rank() == min(set(range(kept.size)) - set(others)):
-                warnings.warn(
-                    f"ranks {others} of a group of {kept.size} have other proven ways than rank {group.rank()}, or"
-                    " none: all calls of the group stay as they are. Give all ranks the same OVERLAYCCL_WAYS.",
-                    stacklevel=2,
-                )
-            elif why:
+            kept.is_agreed, kept.hosts, kept.token = agree(group, self._ways.digest, "OVERLAYCCL_WAYS")
+            if kept.is_agreed and (why := self._refused(group)):
                 kept.is_agreed = False
                 if not group.rank():
                     warnings.warn(f"{why}: all calls of the group stay as they are", stacklevel=2)
@@ -240,13 +219,13 @@ class Tuned:
 
     def _refused(self, group: Group) -> str:
         """Return why the ways are not for this group's library; empty if they are."""
-        libraries = _libraries(group)
-        if self._ways.library not in {"", *libraries}:
-            return f"the ways were measured on {self._ways.library}, and a group's library is {', '.join(libraries)}"
-        if self._ways.arms and not _have_met(
-            group
-        ):  # else a rank might take what its store has of an earlier run
-            return "ways are tried where gloo connects all ranks at once (no TORCH_GLOO_LAZY_INIT, no other library)"
+        below = libraries(group)
+        if self._ways.library not in {"", *below}:
+            return (
+                f"the ways were measured on {self._ways.library}, and a group's library is {', '.join(below)}"
+            )
+        if self._ways.arms and not have_met(group):  # else a rank might read plans of an earlier run
+            return "ways are tried where gloo connects all ranks at once (TORCH_GLOO_LAZY_INIT is not)"
         return ""
 
     def _hosts(self, group: Group, kept: "Kept") -> int:
@@ -351,34 +330,7 @@ def _here(digest: str) -> dict[str, Any]:
     return {"ways": digest, "torch": str(torch.__version__), **ranks}
 
 
-def _have_met(group: Group) -> bool:
-    """Whether all ranks had said what they have before this one left the group's construction.
-
-    gloo connects each rank with each there.
-    """
-    return "gloo" in _libraries(group) and not os.environ.get("TORCH_GLOO_LAZY_INIT")
-
-
 def _role(group: Group) -> str:
     """Return what the script says that the group is for: the name of its dimension of a DeviceMesh, or a text."""
     said = group.group_desc
     return "" if said in ("undefined", "default_pg") else said.removeprefix("mesh_")
-
-
-def _libraries(group: Group) -> set[str]:
-    return {group._get_backend(device).name() for device in group._device_types}
-
-
-def _host() -> str:
-    """Return what tells this host from others; torchrun numbers those of a job."""
-    return f"{socket.gethostname()} {os.environ.get('GROUP_RANK', '')}"
-
-
-def _wait(store: dist.Store, names: list[str]) -> None:
-    try:
-        store.wait(names)
-    except dist.DistStoreError:
-        absent = [rank for rank, name in enumerate(names) if not store.check([name])]
-        raise RuntimeError(
-            f"ranks {absent} of this group say nothing of proven ways: give all ranks the same OVERLAYCCL_WAYS"
-        ) from None

@@ -98,7 +98,7 @@ def test_calls_of_ranks_that_differ_in_their_ways_stay_as_they_are(
     found = ended[course, "tuned"]
     assert found.codes == [0, 0] and found.said() == [[TWOS]] * 2
     assert not any(rank["made"] for rank in found.ranks)
-    assert "ranks [1] of a group of 2 have other proven ways" in found.ranks[0]["warned"][0]
+    assert "ranks [1] of a group of 2 have other ways" in found.ranks[0]["warned"][0]
 
 
 @pytest.mark.ranks

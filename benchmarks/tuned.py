@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from benchmarks import open_ways
 from benchmarks.passage import settled_us
-from benchmarks.tuned_rank import CALLS, CHANGED, QUIET
+from benchmarks.tuned_rank import CALLS, CHANGED, QUIET, USUAL
 from benchmarks.tuned_trials import TRIALS, trials
 from overlayccl_core.launching.launchers.namespaces import on_hosts
 from overlayccl_core.launching.local_ranks import NODE
@@ -29,7 +29,7 @@ from overlayccl_core.process_group.descent import TunedArm, Watch
 from overlayccl_core.process_group.online import Tuner
 from overlayccl_core.process_group.parts import Key
 
-RANKS, RATE = 4, "1gbit"
+RANKS, RATE = 4, USUAL[0]
 ELEMENTS = (4096, 65_536)  # of float32: 16 KiB, 256 KiB
 LIVE = (65_536,)
 REPLAYS, AFTER, MOST = 200, 500, 20_000  # runs of the tuner; steps after it has settled, and before
@@ -65,7 +65,7 @@ def report() -> Iterator[str]:
         for name, (_, seconds) in _recorded("steady", hosts, ELEMENTS).items():
             yield _watched(name, seconds)
         yield ""
-    yield f"a script that tunes itself while the link goes from {RATE} to {CHANGED}"
+    yield f"a script that tunes itself while the link goes from {RATE} to {CHANGED[0]}"
     for name, (_, found) in _recorded("live", 2, LIVE).items():
         yield from _lived(name, found)
     yield ""
@@ -131,7 +131,7 @@ def _watched(name: str, seconds: Sequence[float]) -> str:
                 alarms += 1
             elif seen is None:
                 seen = number - QUIET
-    changed = f"; a link of {CHANGED} seen after {seen} steps" if len(seconds) > QUIET else ""
+    changed = f"; a link of {CHANGED[0]} seen after {seen} steps" if len(seconds) > QUIET else ""
     return f"  {name:24} false alarms: {alarms}{changed}"
 
 
@@ -172,6 +172,5 @@ def _run(course: str, hosts: int, place: str) -> None:
 
 
 def _row(name: str, *cells: str) -> str:
-    return f"  {name:12}" + "".join(
-        f"{cell:>{26 if number == 1 else 11}}" for number, cell in enumerate(cells)
-    )
+    widths = (6, 34, *[11] * len(cells))
+    return f"  {name:12}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False))

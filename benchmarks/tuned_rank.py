@@ -29,8 +29,8 @@ from overlayccl_core.process_group.ways import ProvenWays
 CALLS = 4  # of a step
 ROUNDS = 100
 QUIET = 2000  # steps
-CHANGED, CHANGED_STEPS = "100mbit", 400
-BURST_BYTES = 17_500  # of a link of that rate, as for `two-tier-slow`
+USUAL, CHANGED = ("1gbit", 175_000), ("100mbit", 17_500)  # rates, and what may pass at once, as of deployments
+CHANGED_STEPS = 400
 MOST_STEPS = 6000
 PAIRS = 30
 
@@ -79,10 +79,10 @@ def step(key: Key) -> float:
     return time.perf_counter() - begin
 
 
-def change_rate(rate: str) -> None:
+def change_rate(rate: str, burst_bytes: int) -> None:
     """Give this host's link another rate."""
     if os.environ["LOCAL_RANK"] == "0":
-        shape = f"tbf rate {rate} burst {BURST_BYTES} limit {QUEUE_BYTES}"
+        shape = f"tbf rate {rate} burst {burst_bytes} limit {QUEUE_BYTES}"
         subprocess.run(f"tc qdisc change dev eth0 root {shape}".split(), check=True)
     dist.barrier()
 
@@ -91,8 +91,9 @@ def steady(key: Key) -> list[float]:
     """Seconds of steps as written; the link changes after QUIET of them, if there is one."""
     seconds = [step(key) for _ in range(QUIET)]
     if int(os.environ["GROUP_WORLD_SIZE"]) > 1:  # hosts, as torchrun counts them
-        change_rate(CHANGED)
+        change_rate(*CHANGED)
         seconds += [step(key) for _ in range(CHANGED_STEPS)]
+        change_rate(*USUAL)
     return seconds
 
 
@@ -104,7 +105,7 @@ def live(key: Key, tuner: Tuner) -> dict[str, Any]:
     until(key, tuner, lambda: False, QUIET // 4)
     alarms = found["alarms"] = len(tuner.reopened)
     until(key, tuner, lambda: tuner.found is not None)
-    change_rate(CHANGED)
+    change_rate(*CHANGED)
     found["seen"] = until(key, tuner, lambda: len(tuner.reopened) > alarms)
     found["settled again"] = until(key, tuner, lambda: tuner.found is not None)
     return {**found, "after": tuner.descent.best.way}

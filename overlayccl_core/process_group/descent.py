@@ -13,6 +13,7 @@ from statistics import NormalDist, fmean, median, stdev
 from typing import NamedTuple
 
 FEWEST, MOST = 6, 60  # pairs: a verdict needs the first; after the second the best stays
+PROMISING = 1.05, 180  # times as fast, though not beyond noise: then so many pairs
 CONFIDENCE = 0.99  # of an interval: there are many looks
 FASTER = 1.02  # times as fast, with all of its interval: less is not worth a change
 FUTILE = 1.1, 16  # times as slow, after so many pairs: more would not make it the faster one
@@ -47,7 +48,8 @@ class ArmTrial:
     def is_over(self) -> bool:
         """Whether more pairs would tell no more that counts."""
         told = self.is_better or self.low > 1 / FASTER or (self.ratio > FUTILE[0] and self.pairs >= FUTILE[1])
-        return self.pairs >= MOST or (self.pairs >= FEWEST and told)
+        most = PROMISING[1] if self.ratio < 1 / PROMISING[0] else MOST
+        return self.pairs >= most or (self.pairs >= FEWEST and told)
 
 
 @dataclass(slots=True)

@@ -16,10 +16,11 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from overlayccl_core.cli.render import console, ms, plain_table, print_line, say, times
+from overlayccl_core.cli.render import NOTHING, console, ms, plain_table, print_line, say, times
 from overlayccl_core.cli.script import command_of, timed
 from overlayccl_core.gates.training import ArmEvidence, ArmOnTrial, Losses, judge_losses
 from overlayccl_core.gates.verdict import Verdict
+from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.observing.compared import PLAIN, Launched, rows, step_us
 from overlayccl_core.process_group.parts import LossySetting
@@ -189,16 +190,14 @@ def _word(verdict: Verdict) -> str:
 
 
 def _table(arms: Mapping[str, ArmEvidence], verdicts: Mapping[str, Verdict]) -> Table:
+    """Return a row for each mode; the seeds themselves are in the table `script_steps`."""
     plain = arms[PLAIN]
-    seeds = (f">seed {seed}" for seed in plain.losses)
-    table = plain_table(None, "final loss", *seeds, ">ms a step", ">times as fast", "")
+    headers = (">final loss", ">off by", ">ms a step", ">times as fast", "verdict")
+    table = plain_table(None, "mode", *headers, fold=("mode",))
     for mode, arm in arms.items():
-        final = {seed: losses[-1][0] for seed, losses in arm.losses.items()}
-        if mode == PLAIN:
-            cells = [f"{loss:.4f}" for loss in final.values()]
-        else:
-            cells = [f"{loss - plain.losses[seed][-1][0]:+.1e}" for seed, loss in final.items()]
+        final = figures(float(np.median([losses[-1] for losses in arm.losses.values()])))
+        off = NOTHING if mode == PLAIN else f"{dict(verdicts[mode].evidence)['final_difference']:.1e}"
         took = ms(float(np.median([np.median(of) for of in arm.steps_us.values()])))
         faster = times(None if mode == PLAIN else arm.speedup_over(plain))
-        table.add_row(mode, *cells, took, faster, "" if mode == PLAIN else _word(verdicts[mode]))
+        table.add_row(mode, final, off, took, faster, "" if mode == PLAIN else _word(verdicts[mode]))
     return table

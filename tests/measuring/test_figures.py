@@ -25,4 +25,4 @@ def test_the_command_and_the_report_write_times_alike() -> None:
 
 def test_sizes_and_bandwidths_have_no_exponent_either() -> None:
     assert blocks.mebibytes(1080 * 2**20) == "1,080 MiB"
-    assert render._bandwidths(123.4, 1084.0) == "123, 1,080"
+    assert render._bandwidths(123.4, 1084.0, None) == "123, 1,080"

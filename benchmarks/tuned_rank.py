@@ -29,7 +29,10 @@ from overlayccl_core.process_group.ways import ProvenWays
 CALLS = 4  # of a step
 ROUNDS = 100
 QUIET = 2000  # steps
-USUAL, CHANGED = ("1gbit", 175_000), ("100mbit", 17_500)  # rates, and what may pass at once, as of deployments
+USUAL, CHANGED = (
+    ("1gbit", 175_000),
+    ("100mbit", 17_500),
+)  # rates, and what may pass at once, as of deployments
 CHANGED_STEPS = 400
 MOST_STEPS = 6000
 PAIRS = 30

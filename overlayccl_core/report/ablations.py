@@ -25,7 +25,7 @@ from overlayccl_core.report.blocks import (
     with_sources,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, log_ticks, named
-from overlayccl_core.report.rendering import RunPart, rendered
+from overlayccl_core.report.rendering import page_of
 from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
 
 LEAD = "Searches side by side: what they found, by the cost model's prices, after how many evaluations."
@@ -48,7 +48,7 @@ def page(curves: pl.DataFrame, arms: pl.DataFrame, name: str) -> str:
         blocks=with_sources(page_sources(ABLATION_CURVES, ABLATIONS), _blocks(curves, arms)),
     )
     about = f"problems {', '.join(curves['problem'].unique().sort())}."
-    return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
+    return page_of(name, about, LEAD, section)
 
 
 def label(arm: str, made_by: Sequence[str]) -> str:

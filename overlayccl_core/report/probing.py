@@ -20,7 +20,7 @@ from overlayccl_core.report.blocks import (
     table_of,
     with_sources,
 )
-from overlayccl_core.report.rendering import RunPart, rendered
+from overlayccl_core.report.rendering import page_of
 from overlayccl_core.tables.probing import PROBING
 
 LEAD = (
@@ -36,7 +36,7 @@ def page(rows: pl.DataFrame, name: str) -> str:
         blocks=with_sources(page_sources(PROBING), _blocks(rows)),
     )
     about = f"{rows['heldout'][0]} held-out Programs judge."
-    return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
+    return page_of(name, about, LEAD, section)
 
 
 def _blocks(rows: pl.DataFrame) -> Iterator[Block]:

@@ -20,7 +20,7 @@ from overlayccl_core.report.blocks import (
     table_of,
     with_sources,
 )
-from overlayccl_core.report.rendering import RunPart, rendered
+from overlayccl_core.report.rendering import page_of
 from overlayccl_core.tables.redeploy import REGRET, SOURCE_PRICES, Replayed
 
 Row = dict[str, Any]
@@ -117,10 +117,9 @@ def page(tree: str, regret: pl.DataFrame, redeployed: pl.DataFrame, prices: pl.D
         anchor="regret",
         title="Redeployed, and the regret",
         blocks=with_sources(page_sources(REGRET, SOURCE_PRICES), blocks),
-        folded=False,
     )
     about = f"problems {', '.join(regret['problem'].unique().sort())}."
-    return rendered([RunPart(name=tree, label=f"Run {tree}", about=about, sections=(section,))], LEAD)
+    return page_of(tree, about, LEAD, section)
 
 
 def _text(ratio: Ratio | None, value: float | None) -> str:

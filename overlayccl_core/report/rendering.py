@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
@@ -45,6 +45,12 @@ def origins(sources: Iterable[Source], folder: str) -> list[TableOrigin]:
         )
         for (table, rule), those in groupby(sorted(sources), key=lambda one: (one.table, one.rule))
     ]
+
+
+def page_of(name: str, about: str, lead: str, section: PageSection) -> str:
+    """Return the HTML of a page of one section, open. name: of the run; about: of RunPart; lead: of `rendered`."""
+    part = RunPart(name=name, label=f"Run {name}", about=about, sections=(replace(section, folded=False),))
+    return rendered([part], lead)
 
 
 def rendered(parts: Sequence[RunPart], lead: str) -> str:

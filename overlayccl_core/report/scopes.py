@@ -19,7 +19,7 @@ from overlayccl_core.report.blocks import (
     with_sources,
 )
 from overlayccl_core.report.charts import Ink, figure, named
-from overlayccl_core.report.rendering import RunPart, rendered
+from overlayccl_core.report.rendering import page_of
 from overlayccl_core.tables.scopes import SCOPE_ORDERS, SCOPED_ARMS, TimedScope
 
 LEAD = "The same Programs alone, beside a running matmul and in a training step: which order counts."
@@ -35,7 +35,7 @@ def page(arms: pl.DataFrame, orders: pl.DataFrame, name: str) -> str:
         blocks=with_sources(page_sources(SCOPED_ARMS, SCOPE_ORDERS), _blocks(arms, orders)),
     )
     about = f"{arms.height} arms of training steps."
-    return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
+    return page_of(name, about, LEAD, section)
 
 
 def _blocks(arms: pl.DataFrame, orders: pl.DataFrame) -> Iterator[Block]:

@@ -26,7 +26,7 @@ from overlayccl_core.report.blocks import (
     worded,
 )
 from overlayccl_core.report.charts import Ink, by_look, figure, is_narrow, named
-from overlayccl_core.report.rendering import RunPart, rendered
+from overlayccl_core.report.rendering import page_of
 from overlayccl_core.tables.tune import TUNED_CALLS, TUNER_CURVES, TunerName
 
 LEAD = "Proven ways of single calls: which is the fastest, and who finds it after how many measured seconds."
@@ -51,7 +51,7 @@ def page(curves: pl.DataFrame, calls: pl.DataFrame, name: str) -> str:
         blocks=with_sources(page_sources(TUNER_CURVES, TUNED_CALLS), _blocks(curves, calls)),
     )
     about = f"{count(calls.height, 'call')}, {count(int(calls['ways'].sum()), 'proven way')}."
-    return rendered([RunPart(name=name, label=f"Run {name}", about=about, sections=(section,))], LEAD)
+    return page_of(name, about, LEAD, section)
 
 
 def sentence(calls: pl.DataFrame) -> str:

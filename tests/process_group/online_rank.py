@@ -65,7 +65,7 @@ def main(folder: Path, rank: int, course: str) -> None:
 
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     seam.install(passage, every=True)
-    wrong = 0
+    wrong, plans = 0, []
     for number in range(2 if course == "again" else 1):
         dist.init_process_group(
             "gloo", init_method=f"file://{folder}/store-{course}-{number}", rank=rank, world_size=2
@@ -82,8 +82,9 @@ def main(folder: Path, rank: int, course: str) -> None:
             if work is not None:
                 work.wait()
             wrong += x.tolist() != [2.0 * call + 1] * ELEMENTS
+        plans += [tuner._name for tuner in dist.group.WORLD.kept.tuners.values()]
         dist.destroy_process_group()
-    (folder / f"{course}-{rank}.json").write_text(json.dumps({"made": made, "wrong": wrong}))
+    (folder / f"{course}-{rank}.json").write_text(json.dumps({"made": made, "wrong": wrong, "plans": plans}))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ include: "rules/confirm.smk"
 include: "rules/longrun.smk"
 include: "rules/measure.smk"
 include: "rules/cost_model.smk"
+include: "rules/decompose.smk"
 include: "rules/drift.smk"
 include: "rules/probing.smk"
 include: "rules/problems.smk"
@@ -24,6 +25,7 @@ include: "rules/scopes.smk"
 include: "rules/search.smk"
 include: "rules/ablations.smk"
 include: "rules/summary.smk"
+include: "rules/sweeps.smk"
 include: "rules/train.smk"
 include: "rules/tune.smk"
 
@@ -38,11 +40,14 @@ wildcard_constraints:
 localrules:
     ablations,
     all,
+    decompose,
     drift,
     longrun,
     probing,
     redeploy,
     scopes,
+    sweep_m,
+    sweep_payload,
     tune,
 
 

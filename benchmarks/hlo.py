@@ -11,12 +11,12 @@ from dataclasses import replace
 from time import perf_counter
 
 from benchmarks.examples import PROBLEMS, RANKS, example
-from benchmarks.hlo_text import Collective, collectives
 from overlayccl_core import catalog
 from overlayccl_core.emit.torch_dialect import emit
 from overlayccl_core.program.kinds import NotApplicable
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.recipe import replay
+from overlayccl_core.schedules.hlo_collectives import Collective, collectives
 from overlayccl_core.stages.known_ways import known_ways_of
 
 CALLS = "overlayccl_core.backends.torchxla.calls"

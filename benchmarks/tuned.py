@@ -131,14 +131,18 @@ def _watched(name: str, seconds: Sequence[float]) -> str:
                 alarms += 1
             elif seen is None:
                 seen = number - QUIET
-    changed = f"; a link of {CHANGED[0]} seen after {seen} steps" if len(seconds) > QUIET else ""
+    changed = f"; a link of {CHANGED[0]} {_seen(seen)}" if len(seconds) > QUIET else ""
     return f"  {name:24} false alarms: {alarms}{changed}"
+
+
+def _seen(steps: int | None) -> str:
+    return "not seen" if steps is None else f"seen after {steps} steps"
 
 
 def _lived(name: str, found: Mapping[str, Any]) -> Iterator[str]:
     first, second = np.array(found["pairs"]).T
     yield f"  {name}: {found['before']} after {found['settled']} steps, {found['trials']} other ways tried"
-    yield f"  the change is seen after {found['seen']} steps ({found['alarms']} false alarms before)"
+    yield f"  the change is {_seen(found['seen'])} ({found['alarms']} false alarms before)"
     yield f"  {found['after']} after {found['settled again']} more steps"
     yield f"  in the slow link it is {ratio_within(first, second)} times as fast as what was right before"
 

@@ -149,6 +149,12 @@ def bus_factor(case: Case) -> float:
     return plug_in(case.problem).bus_factor(case)
 
 
+def bandwidths(case: Case, us: float) -> tuple[float, float]:
+    """Return algbw, the payload over a time in us, and busbw, in 10^9 bytes a second (1 B/us = 1e-3 GB/s)."""
+    algbw = payload_bytes(case) / us / 1e3
+    return algbw, algbw * bus_factor(case)
+
+
 def proxy(large: Case) -> Case | None:
     """Return a small Case for a search in a large one's place; None if it is no smaller."""
     small = case(large.problem, plug_in(large.problem).proxy(large), **fewer_ranks(large))

@@ -31,6 +31,7 @@ class PlugIns(StrEnum):
     INVOLVED = "the Problem of the job, and those whose libraries solve its backward"
     STRATEGIES = "their strategies"
     CAPTURED = "the Problem of captured calls, and its strategies"
+    SWEPT = "the Problem whose payloads are swept, and its strategies"
     WORKLOADS = "what their Cases are made from"
     REWRITES = "all rewrite rules"
     PROPOSER = "who proposes in a search, its style and the ways that it may use"

@@ -44,7 +44,7 @@ use rule light as ablation with:
         candidates=compared("candidates"),
         calls=compared("calls"),
     output:
-        **tables(ABLATION, "ablation_curves", "ablations"),
+        **tables(ABLATION, "ablation_curves", "ablation_places", "ablations"),
     log:
         f"{ABLATION}/logs/ablation.log",
     benchmark:
@@ -59,6 +59,7 @@ use rule light as ablation with:
 use rule light as ablation_page with:
     input:
         ablation_curves=f"{ABLATION}/ablation_curves.parquet",
+        ablation_places=f"{ABLATION}/ablation_places.parquet",
         ablations=f"{ABLATION}/ablations.parquet",
     output:
         page=report(

@@ -1,18 +1,27 @@
 # Many steps of what was chosen and of what stands beside it, for their losses:  snakemake --profile local longrun
-# A target of its own, in a folder of its own: `all` asks for none of it.
+# A target of its own, in a folder of its own: `all` asks for none of it, and it asks of `all` for what its models need
+# up to the choice. --config longrun_models=NAME,...: some of the models of a tree.
 
 LONGRUN = f"{TREE}/longrun"
 
 
 def long_models(_wildcards):
-    """Every model, of which one is needed."""
+    """The models that are trained, of which one is needed."""
     return PIPELINE.long_models
 
 
+def long_problems(_wildcards):
+    """The Problems at their sites, each once."""
+    named = map(PIPELINE.problems_of_model, PIPELINE.long_models)
+    return dict.fromkeys(problem for problems in named for problem in problems)
+
+
 rule longrun:
-    """The losses of all configured models."""
+    """The losses of these models, as tables and a page."""
     input:
-        lambda wildcards: of_jobs("longtrain", "losses"),
+        lambda wildcards: of_jobs(
+            "longtrain", "losses", model=every("{model}", model=long_models)({})
+        ),
 
 
 # Many steps of the arms of a model at the M that is deployed, each in launches of its own.
@@ -37,27 +46,37 @@ use rule on_ranks as longtrain with:
                 **MEASURED,
             },
             problems=lambda wildcards: ",".join(of_the_model(wildcards)),
-            settings=PIPELINE.settings.part("longrun"),
+            settings=PIPELINE.settings.longrun.of_a_model,
             partial=launches_below(LONGRUN),
         ),
     message:
         "Training {wildcards.model} for many steps"
 
 
-# The losses of all models' arms in one table, and whether they train as the developer's do.
+# The losses of these models' arms in one table, whether they train as the developer's do, and a page of the curves.
 use rule light as losses with:
     input:
         long_steps=every(f"{LONGRUN}/{{model}}/long_steps.parquet", model=long_models),
         long_stamps=every(f"{LONGRUN}/{{model}}/long_stamps.parquet", model=long_models),
-        finalists=of_problems("finalists.parquet"),
-        choice=of_problems("choice.parquet"),
+        finalists=every(f"{PROBLEM}/finalists.parquet", problem=long_problems),
+        choice=every(f"{PROBLEM}/choice.parquet", problem=long_problems),
     output:
         **tables(LONGRUN, "losses", "curves"),
+        page=report(
+            f"{LONGRUN}/curves.html",
+            caption="captions/longrun.rst",
+            category="Losses",
+            labels={"deployment": "{deployment}"},
+        ),
     log:
         f"{LONGRUN}/logs/losses.log",
     benchmark:
         f"{LONGRUN}/logs/losses.tsv"
     params:
-        **stage("losses", problems=",".join(PIPELINE.settings.problems)),
+        **stage(
+            "losses",
+            problems=lambda wildcards: ",".join(long_problems(wildcards)),
+            name=lambda wildcards: wildcards.deployment,
+        ),
     message:
         "Comparing the losses of {wildcards.deployment}"

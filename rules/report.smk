@@ -45,6 +45,10 @@ use rule light as report with:
     benchmark:
         f"{LOGS}/report.tsv"
     params:
-        **stage("report", tree=lambda wildcards: f"results/{wildcards.deployment}"),
+        **stage(
+            "report",
+            tree=lambda wildcards: f"results/{wildcards.deployment}",
+            node_usd_per_hour=PIPELINE.price.usd_per_hour if PIPELINE.price else "",
+        ),
     message:
         "Drawing the report of {wildcards.deployment}"

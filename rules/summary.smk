@@ -11,6 +11,11 @@ rule summary:
         choice=of_problems("choice.parquet"),
         fidelities=of_problems("fidelity.parquet"),
         candidates=of_searches("candidates.parquet", problem=PIPELINE.settings.problems),
+        # its last line: what the run took, and when that is saved
+        calls=of_searches("calls.parquet", problem=PIPELINE.settings.problems),
+        steps=of_models("steps.parquet"),
+        stamps=of_models("stamps.parquet"),
+        confirmed_steps=f"{TREE}/confirmed_steps.parquet",
         deployed=f"{TREE}/deployed.parquet",
         splits=f"{TREE}/splits.parquet",
         probes=f"{TREE}/probes.parquet",

@@ -23,10 +23,13 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 # Why a known way may say of itself that it has no meaning somewhere.
 REASONS = (
     "one tier",
+    "one rank on a node",
+    "an odd number of ranks",
     "no call of this kind",
     "the activations are bfloat16 already",
     "all gradients fit one bucket",
     "too many ranks for something of each at each",
+    "the ranks do not divide the heads",
     "exp of the logits is out of the range of floats, as far as the Case's `range` says",
 )
 

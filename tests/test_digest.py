@@ -124,7 +124,7 @@ def test_what_is_printed_into_modules_counts_for_the_rules_that_print_it() -> No
 
     backend = "backends/torchdist/backend.py"
     for script in ("probe", "shortlist", "bench", "train"):
-        assert printed(script, backend) == {"events", "layout"}, script
+        assert printed(script, backend) == {"attention", "events", "layout"}, script
         assert "calls" in {path.stem for path in closure(script, backend) if path.parent.name == "torchdist"}
     folder = Path(__file__).parents[1] / "overlayccl_core" / "emit" / "runtime"
     everything = {path.stem for path in folder.glob("*.py")} - {"__init__"}

@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "asking": {"configuration", "tables"},
     "workloads": {"program", "problems", "configuration", "measuring"},
     "rewrites": {"program", "problems", "strategies", "catalog"},
+    "schedules": {"program", "problems", "catalog"},
     "probes": {"program", "configuration", "deployments", "backends", "timing"},
     "probes.asked": {
         *("program", "configuration", "deployments", "measuring", "asking"),

@@ -1,22 +1,23 @@
 """Facts known as the Snakefile is read: configuration, deployment, Cases, and the code of each rule."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core import catalog, loader
+from overlayccl_core import catalog
 from overlayccl_core.archiving.manifest import command_of, commit_of, configured
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration import captured
-from overlayccl_core.configuration.cases import cases_of, cases_of_model, steps_of, workload_named
+from overlayccl_core.configuration.cases import all_cases, cases_of_model, steps_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import Model, label, problems_of, sites_of
 from overlayccl_core.configuration.models import load as load_model
+from overlayccl_core.configuration.prices import InstancePrice, price_of
 from overlayccl_core.configuration.searches import at_seeds
 from overlayccl_core.configuration.searches import load as load_search
 from overlayccl_core.configuration.settings import FILE, HERE, MACHINE, NAMES, SOURCE, Settings, fields_of
@@ -24,14 +25,11 @@ from overlayccl_core.configuration.settings import load as load_settings
 from overlayccl_core.digest import Sources
 from overlayccl_core.evidence import redeployment
 from overlayccl_core.launching.launcher import launcher_of
-from overlayccl_core.observing.fits import CAPTURED
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.ways import FOLDER as WAYS
-from overlayccl_core.rewrites.rule import FOLDER as REWRITES
-from overlayccl_core.rule import PlugIns, Rule, rules
+from overlayccl_core.rule import Rule, rules
 from overlayccl_core.search.proposer import asks, rounds
-from overlayccl_core.search.style import FOLDER as STYLES
 from overlayccl_core.tables.remake import RESULTS, of_profile, profile_in_use
+from workflow_scripts.plug_in_files import PlugInFiles
 from workflow_scripts.preflight import check_backend, check_models, check_search, unsolved
 from workflow_scripts.records import besides, elsewhere, measured_on, unrecorded
 
@@ -42,18 +40,18 @@ DEPLOYMENTS = Path("config/deployments")
 class Pipeline:
     """A checked configuration. Texts passed as parameters have sorted keys: equal values give equal texts.
 
-    Each plan asks for the code and the models of every job, and a run with checkpoints plans several times. So each
-    file is read once.
+    A run with checkpoints plans several times, so each file is read once.
 
     Attributes:
         machine: Fingerprint of the machine measured on (`Backend.fingerprint`), a parameter of rules with ranks.
         elsewhere: Reason to measure nothing now: the tree is of another machine. Else empty.
         besides: Differences of this host, not known to change a measurement. Else empty.
         unrecorded: Tables without Snakemake's records; then nothing is made. Else empty.
-        left_out: One line on models not trained, as `problems` lacks a Problem at their sites. Else empty.
+        left_out: One line on models and Problems that are asked for and cannot be. Else empty.
         starts: Whether jobs will start.
         source: The tree named for the target `redeploy`; empty without.
         typed: Keys and values of --config, unless the profile has the same.
+        price: Of one of its nodes; None: config/prices.yaml has none.
     """
 
     settings: Settings
@@ -67,6 +65,7 @@ class Pipeline:
     starts: bool = False
     source: str = ""
     typed: Mapping[str, Any] = field(default_factory=dict)
+    price: InstancePrice | None = None
     rules: Mapping[str, Rule] = field(default_factory=rules, repr=False, compare=False)
     _digest: Callable[..., str] = field(
         default_factory=lambda: cache(Sources().digest), repr=False, compare=False
@@ -186,13 +185,8 @@ class Pipeline:
 
     @property
     def long_models(self) -> tuple[str, ...]:
-        """The models of the target `longrun`, for the comparison of losses. ValueError if there is none."""
-        if not self.settings.models:
-            raise ValueError(
-                f"longrun: no model is trained on {self.deployment.name}, so there are no losses to compare: name "
-                "some that its ranks divide, --config models=NAME,..."
-            )
-        return self.settings.models
+        """The models of the target `longrun`. ValueError: there is none, or one named is not configured."""
+        return self.settings.longrun.of(self.settings.models, self.deployment.name)
 
     def trained_json(self, *problems: str) -> str:
         """Map Case -> direction -> models training it (`nano m8`), for some Problems."""
@@ -216,6 +210,17 @@ class Pipeline:
     def steps_json(self, *models: str) -> str:
         """The steps of some models at all counts of microbatches: which Case is at which site."""
         return json.dumps([step for name in models for step in steps_of(self._model(name), self.deployment)])
+
+    @property
+    def swept_models(self) -> tuple[str, ...]:
+        """The models of the target `sweep_m`: those with several M. ValueError if there is none."""
+        several = tuple(name for name in self.settings.models if len(self._model(name).microbatches) > 1)
+        if not several:
+            raise ValueError(
+                f"sweep_m: no model of `models` ({', '.join(self.settings.models) or 'none'}) has several "
+                "microbatches, so there is nothing to compare: --config preset=sweep-m has one"
+            )
+        return several
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
@@ -282,56 +287,17 @@ class Pipeline:
         self, rule: str, problem: str | None = None, model: str | None = None, search: str | None = None
     ) -> tuple[str, ...]:
         """The plug-ins a rule loads by name, as paths in the package."""
-        declared = self.rules[rule].plugins
-        return tuple(
-            sorted({file for kind in declared for file in self._files(kind, problem, model, search)})
+        problems = (problem,) if problem else self.problems_of_model(model) if model else ()
+        of = PlugInFiles(
+            settings=self.settings,
+            deployment=self.deployment,
+            models=[self._model(name) for name in ([model] if model else self.settings.models)],
+            cases={name: self.cases[name] for name in problems},
+            problem=problem,
+            search=search,
+            problems_of=self._problems_of,
         )
-
-    def _files(
-        self, kind: PlugIns, problem: str | None, model: str | None, search: str | None
-    ) -> Iterator[str]:
-        """Yield the files for a job's Problem, model and search; without a model, for all configured models."""
-        backend = self.deployment.backend
-        match kind:
-            case PlugIns.BACKEND:
-                yield _file("backends", backend)
-            case PlugIns.LAUNCHER:
-                yield _file("launching/launchers", self.deployment.launcher)
-            case PlugIns.DEPLOYED:
-                yield _file("backends", backend, "deployed")
-            case PlugIns.MODEL:
-                for one in map(self._model, [model] if model else self.settings.models):
-                    yield from (_file(folder, one.workload) for folder in ("workloads", "training/models"))
-                    at_sites = self._problems_of(one, self.deployment.ranks)
-                    yield from (_file("problems", name) for name in at_sites)
-            case PlugIns.PROBLEMS:
-                yield from (_file("problems", name) for name in self.settings.problems)
-            case PlugIns.INVOLVED:
-                yield from (_file("problems", name) for name in self._involved(problem))
-            case PlugIns.STRATEGIES:
-                yield from (_file("strategies", name) for name in self._involved(problem))
-            case PlugIns.CAPTURED:
-                yield from (_file(folder, CAPTURED) for folder in ("problems", "strategies"))
-            case PlugIns.WORKLOADS:
-                entries = self.settings.cases.get(problem or "", ())
-                named = {name for entry in entries if (name := workload_named(str(problem), entry))}
-                named |= {self._model(name).workload for name in self.settings.models}
-                yield from (_file("workloads", name) for name in named)
-            case PlugIns.REWRITES:
-                yield from (_file(REWRITES, name) for name in loader.names(REWRITES))
-            case PlugIns.PROPOSER:
-                found = load_search(str(search))
-                yield _file("search/proposers", found.proposer)
-                if problem and (style := getattr(found, "style", None)):  # a language model may use all ways
-                    yield _file(STYLES, style)
-                    yield from (_file(WAYS, name) for name in loader.names(WAYS))
-
-    def _involved(self, problem: str | None) -> set[str]:
-        """The Problem, and the Problems equal to its backward: their libraries solve it."""
-        if problem is None:
-            return set()
-        equal = (catalog.plug_in(problem).equals_backward(case) for case in self.cases[problem])
-        return {problem, *(case.problem for case in equal if case is not None)}
+        return tuple(sorted({file for kind in self.rules[rule].plugins for file in of.files(kind)}))
 
 
 def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool = True) -> Pipeline:
@@ -360,7 +326,13 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     settings = settings.changed(models=tuple(m for m in settings.models if m not in lacking))
     # The order of names means nothing, so no parameter may depend on it.
     settings = settings.changed(**{name: tuple(sorted(getattr(settings, name))) for name in NAMES})
-    cases = {problem: tuple(cases_of(settings, deployment, problem)) for problem in settings.problems}
+    cases = all_cases(settings, deployment, leave_out="models" in overrides and "problems" not in overrides)
+    needing = [f"{model} (needs {needs})" for model, needs in lacking.items()]
+    left_out = {
+        "models that are left out, as `problems` does not name what they need": needing,
+        "Problems that are left out, as nothing has a Case": sorted(set(settings.problems) - set(cases)),
+    }
+    settings = settings.changed(problems=tuple(cases))
     usual = of_profile(Path(), profile_in_use())
     typed = {key: config.get(key) for key in overrides if str(config.get(key)) != usual.get(key)}
     for name in settings.searches:
@@ -374,10 +346,6 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
     source = str(config[SOURCE]) if SOURCE in overrides else ""
     if source:
         redeployment.check(Path(RESULTS), settings.tree, source)
-    named = ", ".join(f"{model} (needs {needs})" for model, needs in lacking.items())
-    left_out = (
-        f"models that are left out, as `problems` does not name what they need: {named}" if named else ""
-    )
     here, results = backend_of(deployment).fingerprint(deployment), Path(RESULTS, settings.tree)
     again, same_host = config.get(MACHINE) == HERE, launcher_of(deployment).this_host
     machine = here if again else measured_on(results, deployment.measured_fields, here)
@@ -389,12 +357,9 @@ def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool
         elsewhere=elsewhere(results, machine, here),
         besides=besides(results) if machine == here and not again and same_host else "",
         unrecorded=unrecorded(results),
-        left_out=left_out,
+        left_out="; ".join(f"{why}: {', '.join(names)}" for why, names in left_out.items() if names),
         starts=starts,
         source=source,
         typed=typed,
+        price=price_of(deployment.node, Path()),
     )
-
-
-def _file(folder: str, name: str, part: str = "") -> str:
-    return loader.place(loader.path(folder, name, part))[1].as_posix()

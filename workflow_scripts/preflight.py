@@ -5,12 +5,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core import loader
 from overlayccl_core.archiving.unpacked import refuse_unnamed
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.configuration.models import problems_of
+from overlayccl_core.configuration.models import problems_of, why_not_trained
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.sandbox import tracing
 from overlayccl_core.search.proposer import asks
@@ -33,14 +32,11 @@ def check_search(search: Search, typed: Mapping[str, Any], *, starts: bool) -> N
 
 
 def check_models(models: Iterable[str]) -> None:
-    """Check for a training step of each model."""
-    trained = loader.names("training/models")
+    """Check that each model is one to train."""
     for name in models:
-        if (workload := load_model(name).workload) not in trained:
+        if why := why_not_trained(load_model(name)):
             raise ValueError(
-                f"model {name}: its workload {workload} has no training step (no file "
-                f"training/models/{workload}.py; there are: {', '.join(trained)}): leave it out of `models`; "
-                f"`overlayccl estimate --models {name}` sizes it"
+                f"model {name}: {why}: leave it out of `models`; `overlayccl estimate --models {name}` sizes it"
             )
 
 

@@ -5,10 +5,12 @@ A stage is `overlayccl_core/stages/RULE.py`; its rule gives the options (`stage`
 
 import sys
 import tempfile
+import time
 import traceback
 from pathlib import Path
 
 from overlayccl_core import disk, loader
+from overlayccl_core.tables import attempts
 from overlayccl_core.tables.rule_job import RuleJob
 from workflow_scripts.following import follow, refuse_elsewhere
 from workflow_scripts.progress import Progress
@@ -19,14 +21,18 @@ MEASURES = "partial"  # an option of measuring stages only: the folder of finish
 
 def main(words: list[str]) -> int:
     """Return 0; 1 after a message for bad input (ValueError) or a traceback for a bug; 130 after an interrupt."""
-    say = Progress(words[0], Path(words[words.index("--log") + 1]))
+    log = Path(words[words.index("--log") + 1])
+    attempts.begin(log, time.time())
+    say = Progress(words[0], log)
     job = RuleJob.of(words, say)
+    made = False
     try:
         follow(say)
         if MEASURES in job.options:
             refuse_elsewhere()
         loader.load("stages", job.rule).main(job)
         none_ahead(job.all_inputs, say)
+        made = True
     except ValueError as error:
         say(f"ERROR: {error}")
         return 1
@@ -41,6 +47,7 @@ def main(words: list[str]) -> int:
         say("interrupted: what was measured so far is kept")
         return 130
     finally:
+        attempts.end(log, time.time(), made=made)
         say.end()
     return 0
 

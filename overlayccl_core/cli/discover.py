@@ -1,8 +1,9 @@
 """`overlayccl discover`: which ranks are near to one another, and is the deployment declared so?
 
 Start the deployment's ranks once, time exchanges between pairs of them, and find tiers: units of ranks that are
-nearer to one another than to others. Up to ten ranks: all pairs. More: a sample of at most 1.5 N log2 N pairs. A
-declaration that the times contradict is refused. With -o the found tiers become a deployment of their own.
+nearer to one another than to others. Up to ten ranks: all pairs. More: a sample of at most 1.5 N log2 N pairs.
+A declaration that the times contradict is refused: of tiers, or of a link's rate. With -o the found tiers become a
+deployment of their own.
 """
 
 import argparse
@@ -25,8 +26,12 @@ from overlayccl_core.measuring.figures import figures
 from overlayccl_core.tables.atomic import write_text
 from overlayccl_core.timing.pairs import FEWEST, SMALL_BYTES, PairTimes, time_pairs
 from overlayccl_core.timing.partial import LOGS, Evidence, once
+from overlayccl_core.timing.selftest import LINK
 
 SECONDS = 30.0
+PAYLOAD_BYTES = 512 * 1024
+LINK_S = 0.028
+"""Time on a declared link by which it is judged: of an emulated one a burst, 1.4 ms of its rate, passes at once."""
 SHOWN = 3  # slow pairs
 RANKS_SHOWN = 8
 LEGEND = (
@@ -42,7 +47,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="the deployment with the found tiers: a new file"
     )
     parser.add_argument(
-        "--payload", default="512KiB", metavar="SIZE", help="of an exchange for MB/s (default: %(default)s)"
+        "--payload",
+        metavar="SIZE",
+        help="of an exchange for MB/s (default: 512KiB, or what takes a declared link 28 ms)",
     )
     parser.add_argument(
         "--seconds",
@@ -55,7 +62,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 if the declared tiers are the found ones, or these are written; 1 if not."""
     where = context(arguments)
-    payload, output = in_bytes(arguments.payload), _output(where, arguments.output)
+    output, rate = (
+        _output(where, arguments.output),
+        launcher_of(where.deployment).link_bytes_per_s(where.deployment),
+    )
+    payload = _payload(rate) if arguments.payload is None else in_bytes(arguments.payload)
     if payload <= SMALL_BYTES or payload % SMALL_BYTES:
         raise ValueError(
             f"--payload {arguments.payload}: make it a multiple of {SMALL_BYTES} bytes, and more"
@@ -72,11 +83,19 @@ def run(arguments: argparse.Namespace) -> int:
             progress=say,
         )
     found = FoundTiers.of(times.large_us)
-    for part in _parts(where.deployment, times, found):
+    for part in _parts(where.deployment, times, found, rate):
         console().print(part, highlight=False)
     for line in _remarks(times, found):
         print_line(line)
-    return _judged(where, times, found, output)
+    return _judged(where, times, found, output, rate)
+
+
+def _payload(rate: float | None) -> int:
+    """Return the bytes of an exchange: at least so many that a declared link is judged, doubled from the usual."""
+    payload = PAYLOAD_BYTES
+    while rate and payload < rate * LINK_S:
+        payload *= 2
+    return payload
 
 
 def _output(where: Context, output: Path | None) -> Path | None:
@@ -93,10 +112,12 @@ def _output(where: Context, output: Path | None) -> Path | None:
     return output
 
 
-def _parts(deployment: Deployment, times: PairTimes, found: FoundTiers) -> Iterator[RenderableType]:
+def _parts(
+    deployment: Deployment, times: PairTimes, found: FoundTiers, rate: float | None
+) -> Iterator[RenderableType]:
     """Yield the matrix, of few ranks, and the table of the tiers."""
     small, large = least(times.small_us), least(times.large_us)
-    ranks, rate = deployment.ranks, launcher_of(deployment).link_bytes_per_s(deployment)
+    ranks = deployment.ranks
     if times.alone:
         yield f"{ranks} ranks, all {times.pairs} pairs, each alone, {times.rounds} rounds: us, MB/s"
         columns = [f">{rank}" for rank in range(ranks)]
@@ -170,7 +191,9 @@ def _ranks(unit: Sequence[int]) -> str:
     return f"rank {shown}" if len(unit) == 1 else f"ranks {shown}{', ...' if unit[RANKS_SHOWN:] else ''}"
 
 
-def _judged(where: Context, times: PairTimes, found: FoundTiers, output: Path | None) -> int:
+def _judged(
+    where: Context, times: PairTimes, found: FoundTiers, output: Path | None, rate: float | None
+) -> int:
     """Write or compare the tiers, and say so; return the exit code."""
     deployment, name = where.deployment, where.deployment.name
     if split := found.scattered:
@@ -190,8 +213,33 @@ def _judged(where: Context, times: PairTimes, found: FoundTiers, output: Path | 
             f"{name}: {wrong}: correct its tiers, or write what was found with -o config/deployments/NAME.yaml"
         )
         return 1
+    if rate and (slow := _other_rate(deployment, times, rate)):
+        say(f"{name}: {slow}")
+        return 1
     print_line(f"{name} is declared so.")
     return 0
+
+
+def _other_rate(deployment: Deployment, times: PairTimes, rate: float) -> str:
+    """Return by how much the link between nodes has another rate than the declared one; empty if it has not."""
+    if not times.alone or times.payload_bytes < rate * LINK_S:
+        why = (
+            f"--payload of at least {bytes_text(_payload(rate))}"
+            if times.alone
+            else "pairs that are timed alone"
+        )
+        print_line(f"The link's rate was not judged: that takes {why}.")
+        return ""
+    node = np.arange(deployment.ranks) // deployment.ranks_per_node
+    across = np.triu(node[:, None] != node, 1)
+    share = float(np.median(times.payload_bytes / least(times.large_us)[across])) * 1e6 / rate
+    if LINK[0] <= share <= LINK[1]:
+        return ""
+    return (
+        f"the link between nodes reaches {share:.0%} of its declared {rate * 8 / 1e6:.0f} Mbit/s, and "
+        f"{LINK[0]:.0%} to {LINK[1]:.0%} are allowed: correct the rate in its launcher_options, or leave the "
+        "machine alone"
+    )
 
 
 def _scattered(split: RankSplit) -> str:

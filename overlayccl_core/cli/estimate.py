@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from overlayccl_core import loader
 from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.estimate_tables import (
     COMPARED_LINE,
@@ -25,7 +24,7 @@ from overlayccl_core.cli.estimate_tables import (
 )
 from overlayccl_core.cli.render import NARROW, console, print_line, print_text
 from overlayccl_core.configuration import models, topology
-from overlayccl_core.configuration.models import Model, problems_of
+from overlayccl_core.configuration.models import Model, problems_of, why_not_trained
 from overlayccl_core.configuration.prices import price_of
 from overlayccl_core.configuration.searches import FOLDER as SEARCHES
 from overlayccl_core.estimates import actual
@@ -111,14 +110,11 @@ def _trained(
     found: Iterable[Model], problems: Sequence[str], ranks: int
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return (models to train, a line for each other), as the pipeline sorts them."""
-    steps = loader.names("training/models")
     trained, left_out = [], []
     for model in found:
         missing = [problem for problem in problems_of(model, ranks) if problem not in problems]
-        if model.workload not in steps:
-            left_out.append(
-                f"{model.name} is sized, not trained: there is no training step of its workload {model.workload}."
-            )
+        if why := why_not_trained(model):
+            left_out.append(f"{model.name} is sized, not trained: {why}.")
         elif missing:
             left_out.append(f"{model.name} is sized, not trained: `problems` lacks {', '.join(missing)}.")
         else:
@@ -129,7 +125,7 @@ def _trained(
 def _known(results: Path) -> dict[str, float]:
     """Return the seconds of jobs in the last run of a tree; empty without a run."""
     made = results.is_dir() and any(results.rglob("*.parquet"))
-    return {phase.name: phase.seconds for phase in Tree(path=results).phases} if made else {}
+    return {phase.name: phase.last_s for phase in Tree(path=results).phases} if made else {}
 
 
 def _nodes(count: int, node: str) -> str:

@@ -37,12 +37,13 @@ from overlayccl_core.cli import (
     tune,
     verify,
     why,
+    write,
 )
 from overlayccl_core.cli.unread import until_unread
 from overlayccl_core.program.kinds import NotApplicable, Rejected, printable
 
 COMMANDS: tuple[ModuleType, ...] = (
-    *(problems, trace, prove, score, try_strategy, tune, redeploy, ask, bucket),
+    *(problems, trace, prove, score, try_strategy, write, tune, redeploy, ask, bucket),
     *(capture, run_script, losses),
     *(explain, summary, overlap, report, schema, doctor, discover, estimate),
     *(verify, compare, drift, init, why),

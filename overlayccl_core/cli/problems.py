@@ -1,12 +1,12 @@
 """`overlayccl problems`: list Problems, their strategies and Cases.
 
 What the ranks can be asked to compute together: each Problem with what a strategy reads, writes and sees, its
-known strategies, and the Cases of the configuration.
+known strategies with their lines, and the Cases of the configuration.
 """
 
 import argparse
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.table import Table
 
@@ -16,6 +16,7 @@ from overlayccl_core.cli.render import console, print_text
 from overlayccl_core.cli.strategy_file import in_library
 from overlayccl_core.configuration.fields import described
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.code_lines import lines_of
 from overlayccl_core.program.library import BACKWARD, Role, StrategyLibrary, read_library
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_text import ports_text
@@ -62,9 +63,10 @@ def _rows(where: Context, name: str) -> Iterator[tuple[str, str]]:
         yield "p.", ", ".join(problem.parameters)
         yield "backward", "exchanges nothing" if backward is None else _exchange(backward)
     source = catalog.library_source(name)
-    yield "strategies", _strategies(read_library(source))
+    lines = lines_of(source)
+    yield "strategies", _strategies(read_library(source), lines)
     if cases and not problem.linear and backward is not None:
-        yield "of backward", _strategies(read_library(source, BACKWARD))
+        yield "of backward", _strategies(read_library(source, BACKWARD), lines)
     entry = catalog.plug_in(name).Entry
     yield "a Case has", f"{described(entry)}. {inspect.getdoc(entry)}"
     yield count(len(cases), "Case") if cases else "Cases", "\n".join(c.id for c in cases) or "none configured"
@@ -75,8 +77,11 @@ def _ports_of(case: Case) -> int:
     return len(problem.inputs) + len(problem.outputs)
 
 
-def _strategies(library: StrategyLibrary) -> str:
-    return "\n".join(f"{way}{_role(role, way, library)}" for way, role in library.strategies)
+def _strategies(library: StrategyLibrary, lines: Mapping[str, int]) -> str:
+    """Name each, with its role and what it takes by hand."""
+    return "\n".join(
+        f"{way}, {lines[way]} lines{_role(role, way, library)}" for way, role in library.strategies
+    )
 
 
 def _reflowed(description: str) -> str:

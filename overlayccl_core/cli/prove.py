@@ -24,7 +24,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0 if it is proven at every Case it applies to, and at one at least."""
     where = context(arguments)
     mine, problems = strategy.asked(where, arguments)
-    passed = [proof.passed for problem in problems if (proof := proven(where, mine, problem)) is not None]
+    for line in mine.about:
+        print_line(line)
+    passed = [
+        proof.passed
+        for problem in problems
+        for use in (mine, *mine.also)
+        if (proof := proven(where, use, problem, f"{use.name} at " if mine.also else "")) is not None
+    ]
     if not any(passed) and len(problems) == 1:
         print_other_cases(where, problems[0])
     return 0 if passed and all(passed) else 1
@@ -34,7 +41,9 @@ def proven(where: Context, mine: Strategy, problem: Problem, before: str = "") -
     """Print a line about a strategy at a Case, and return its proof; None where it does not apply."""
     place = f"{before}{place_text(problem)}"
     try:
-        proof = judge(mine.at(problem), where.capabilities(), where.deployment.memory_budget_bytes)
+        here = problem.case.ranks * problem.case.groups == where.deployment.ranks
+        can = where.capabilities() if here else None
+        proof = judge(mine.at(problem), can, where.deployment.memory_budget_bytes)
     except NotApplicable as reason:
         print_line(f"{place}: not applicable: {reason}")
         return None

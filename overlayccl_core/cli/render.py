@@ -13,6 +13,7 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from overlayccl_core import catalog
 from overlayccl_core.cli.one_strategy import YOURS, StrategyLine
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.deployments.floor import Floor
@@ -112,7 +113,7 @@ def case_parts(summary: pl.DataFrame, link_gbps: float | None = None) -> Iterato
     """Yield a table of all candidates for each Case and direction.
 
     Args:
-        link_gbps: Declared rate of a node's link, in 10^9 bytes a second.
+        link_gbps: Declared rate of a node's links together, in 10^9 bytes a second.
     """
     for (case, direction), rows in summary.group_by("case", "direction", maintain_order=True):
         yield case_table(f"{case} {direction}", rows, narrow=console().width < NARROW, link_gbps=link_gbps)
@@ -263,7 +264,7 @@ def trial_tables(listed: Sequence[StrategyLine], floor: Floor | None) -> Iterato
     terms = [t for t in Term if any(one.price and t in one.price.terms for one in listed)]
     prices, measured_of = (
         [">predicted ms", *(f">{term.value}" for term in terms)],
-        [">measured ms", ">x developer"],
+        [">measured ms", ">busbw GB/s", ">x developer"],
     )
     by_price, by_time = (plain_table(None, "strategy", *some, fold=some) for some in (prices, measured_of))
     developer = next((one.timed for one in listed if Role.DEVELOPER in one.roles), None)
@@ -277,7 +278,12 @@ def trial_tables(listed: Sequence[StrategyLine], floor: Floor | None) -> Iterato
         style = "bold" if YOURS in one.roles else None
         by_term = (ms(price.terms.get(term)) if price and price.us is not None else NOTHING for term in terms)
         by_price.add_row(name, ms(price.us) if price else NOTHING, *by_term, style=style)
-        by_time.add_row(name, measured, times(ratio), style=style)
+        busbw = (
+            figures(catalog.bandwidths(one.program.problem.case, timed.estimate.value)[1])
+            if timed
+            else NOTHING
+        )
+        by_time.add_row(name, measured, busbw, times(ratio), style=style)
     priced = next((one.price for one in listed if one.price and one.price.us), None)
     if priced is not None and priced.us and priced.low_us is not None and priced.high_us is not None:
         yield by_price

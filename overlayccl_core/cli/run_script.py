@@ -12,13 +12,15 @@ its proven ways while the script trains, and the fastest is found there (`proces
 """
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 
 from overlayccl_core.cli.context import context
 from overlayccl_core.cli.render import say
 from overlayccl_core.cli.script import command_of, lay_group, started, ways_of
-from overlayccl_core.process_group.parts import MODULE, WAYS, LossySetting
+from overlayccl_core.process_group.parts import FOUND, MODULE, WAYS, LossySetting
+from overlayccl_core.tables.atomic import write_text
 from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.published import FOLDER
 from overlayccl_core.tables.table import read
@@ -45,7 +47,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lossy",
         metavar="HOW[:GROUPS]",
-        help="large sums in bf16 or int8; of groups of 4 ranks only: int8:4, each 8 after the one before: int8:4x8",
+        help="large sums in bf16 or int8; of groups of 4 ranks only: int8:4, each 8 after the one before: "
+        "int8:4x8; with --ways or --online, calls of all other groups in these ways",
     )
     parser.add_argument(
         "--export", type=Path, metavar="FOLDER", help="write all that the ranks need, start nothing"
@@ -64,8 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.online is not None and arguments.export is not None:
         raise ValueError("--export is for --ways: ways that are open come from a start of the script, here")
     if arguments.lossy is not None:
-        if not arguments.ways is arguments.online is arguments.export is None:
-            raise ValueError("--lossy goes alone: leave --ways, --online and --export out")
+        if arguments.export is not None:
+            raise ValueError(
+                "--export is for --ways: --lossy needs nothing but OVERLAYCCL_LOSSY on the ranks"
+            )
         LossySetting.of(arguments.lossy)
     if arguments.export is not None:
         if arguments.script:
@@ -79,13 +84,13 @@ def run(arguments: argparse.Namespace) -> int:
             ways = ways_of(arguments.ways)
             if ways.rows:
                 ways.lay(folder)
-                variables = {"OVERLAYCCL_WAYS": str(folder)}
+                variables["OVERLAYCCL_WAYS"] = str(folder)
             for line in () if ways.rows else ("no other way, so the script runs as it is", *ways.others):
                 say(f"{arguments.ways}: {line}")
         if arguments.online is not None:
             kept = folder if arguments.keep is None else arguments.keep.resolve()
             _lay_open_ways(arguments, kept)
-            variables = {"OVERLAYCCL_WAYS": str(kept), "OVERLAYCCL_TUNED": str(kept)}
+            variables |= {"OVERLAYCCL_WAYS": str(kept), "OVERLAYCCL_TUNED": str(kept)}
         return started(command, folder, variables)
 
 
@@ -101,13 +106,29 @@ def _lay_open_ways(arguments: argparse.Namespace, folder: Path) -> None:
         raise ValueError(f"--online {arguments.online}: {error}") from None
     if not space:
         raise ValueError(f"--online {arguments.online}: no call of the step has another proven way")
+    texts = {MODULE: module_of(space, where.deployment), WAYS: rows_of(space)}
     if (folder / FOLDER).exists():
         raise ValueError(f"--keep {folder} has the results of a run: name a folder of its own")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MODULE).write_text(module_of(space, where.deployment))
-    (folder / WAYS).write_text(rows_of(space))
+    there = {name: (folder / name).read_text() for name in texts if (folder / name).exists()}
+    if WAYS in there and not _of_same_calls(there[WAYS], texts[WAYS]):
+        raise ValueError(
+            f"--keep {folder} has the ways of other calls: name another folder, or remove this one"
+        )
+    if there and there != texts and list(folder.glob(FOUND)):
+        say(f"{folder}: what was found there is of other ways or another torch: all ways are tried anew")
+    for name in (one for one in texts if there.get(one) != texts[one]):
+        write_text(folder / name, texts[name])
     many = sum(map(len, space.values()))
     say(f"{arguments.online}: {len(space)} calls with {many} proven ways, tried while the script trains")
+
+
+def _of_same_calls(rows: str, others: str) -> bool:
+    """Return whether two texts of ways.json are of the same calls; a damaged one is of none."""
+    try:
+        one, other = ({tuple(row["key"]) for row in json.loads(text)} for text in (rows, others))
+    except (ValueError, LookupError, TypeError):
+        return False
+    return one == other
 
 
 def _export(folder: Path, ways: Path | None) -> int:

@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -35,6 +36,7 @@ from overlayccl_core.tuning.keys import MadeCall, made_call
 GROUP = "overlayccl_group"
 ENTRY = f"[torch.backends]\noverlayccl = {GROUP}.autoload:autoload\n"
 DEPLOYED_FILE = "deployed.parquet"
+AGAIN = "`overlayccl run --online CALLS --keep FOLDER` makes it again"
 
 
 def command_of(words: Sequence[str], example: str) -> list[str]:
@@ -167,28 +169,42 @@ def ways_of(tree: Path) -> DeployedWays:
 
 def _kept(folder: Path) -> DeployedWays:
     """Return what a script found about its calls while it trained; the first group that knows decides."""
-    rows = json.loads((folder / WAYS).read_text())
-    files = sorted(folder.glob(FOUND), key=lambda file: int(file.stem.rpartition("-")[2]))
-    told = [json.loads(file.read_text()) for file in files]
+    if not (folder / MODULE).is_file():
+        raise ValueError(f"{folder}: no {MODULE} beside {WAYS}: {AGAIN}")
+    with _whole(folder / WAYS):
+        keys = {Key(*row["key"]): str(row["case"]) for row in json.loads((folder / WAYS).read_text())}
     digest = ways_digest([(folder / name).read_bytes() for name in (MODULE, WAYS)])
-    there = [one for one in told if one["where"]["ways"] == digest]
-    if not there:
+    found: dict[Key, str] = {}
+    sizes, done = [], set()
+    for file in sorted(folder.glob(FOUND), key=lambda file: int(file.stem.rpartition("-")[2])):
+        with _whole(file):
+            told = json.loads(file.read_text())
+            if told["where"]["ways"] == digest:
+                sizes.append(int(told["where"]["world_size"]))
+                for one in told["calls"].values():
+                    found.setdefault(Key(*one["key"]), str(one["way"]))
+                    done |= {Key(*one["key"])} if one.get("done", True) else set()
+    if not sizes:
         raise ValueError(
             f"{folder}: nothing was found about these ways yet: let `overlayccl run --online` train longer"
         )
-    found: dict[Key, str] = {}
-    for one in (call for of in there for call in of["calls"].values()):
-        found.setdefault(Key(*one["key"]), one["way"])
-    keys = {Key(*row["key"]): row["case"] for row in rows}
     chosen = [
         {"key": key, "case": case, "way": found[key]}
         for key, case in keys.items()
         if found.get(key, PLAIN) != PLAIN
     ]
-    missing = len(keys.keys() - found.keys())
+    missing = len(keys.keys() - done)
     others = [f"{missing} of {len(keys)} calls had not tried all ways: train longer"] if missing else []
-    ranks = int(there[0]["where"]["world_size"])
-    return DeployedWays(module=folder / MODULE, rows=chosen, ranks=ranks, others=others)
+    return DeployedWays(module=folder / MODULE, rows=chosen, ranks=sizes[0], others=others)
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[None]:
+    """Name the file in the error if what is read of it is damaged."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file} is damaged ({error!r}): remove it, and {AGAIN}") from None
 
 
 def _least_gain(row: Mapping[str, Any]) -> float:

@@ -3,21 +3,26 @@
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core import catalog
+from overlayccl_core.cli import executable_file, schedule_file
 from overlayccl_core.cli.context import Context
 from overlayccl_core.cli.finds import Find, find
+from overlayccl_core.cli.schedule_file import PAYLOAD
 from overlayccl_core.cli.strategy_file import in_library, placed, read_strategy
 from overlayccl_core.configuration.cases import case_of
 from overlayccl_core.configuration.fields import hint
+from overlayccl_core.configuration.sizes import bytes_text, in_bytes
 from overlayccl_core.program.case import Case
+from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.recipe import Recipe, replay
+from overlayccl_core.schedules.schedule import ALL_TO_NEXT, KINDS, Schedule, program
 from overlayccl_core.stages.known_ways import known_ways_of
 from overlayccl_core.tables.candidate_columns import FOUND, is_found
 
@@ -30,11 +35,15 @@ class Strategy:
         at: Returns its Program at a Problem. Raises Rejected (with file, line and function) and NotApplicable as
             tracing does; ValueError if it has no meaning there.
         found: The find; None for other strategies.
+        also: Other uses of the same schedule, which must be right, too: in place.
+        about: Lines about its file, for people.
     """
 
     name: str
     at: Callable[[Problem], Program]
     found: Find | None = None
+    also: tuple["Strategy", ...] = ()
+    about: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
@@ -42,10 +51,20 @@ def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
     parser.add_argument(
         "strategy",
         metavar="STRATEGY",
-        help="FILE::FUNCTION (FILE alone if it has only one), a known one (see `overlayccl problems`), or one "
-        f"that a search found, such as {FOUND}1a2b3c4d",
+        help="FILE::FUNCTION (FILE alone if it has only one), a known one (see `overlayccl problems`), one "
+        f"that a search found, such as {FOUND}1a2b3c4d, a schedule (MSCCL XML, MSCCL++ JSON), or what XLA "
+        "compiled (FILE.hlo)",
     )
-    parser.add_argument("--problem", required=True, help="the Problem that it solves")
+    parser.add_argument("--problem", help="the Problem that it solves (a schedule says it by itself)")
+    parser.add_argument(
+        "--collective", choices=(*KINDS, ALL_TO_NEXT), help="of a schedule (default: what its file says)"
+    )
+    parser.add_argument(
+        "--payload",
+        type=size_argument,
+        metavar="SIZE",
+        help=f"of a schedule: bytes that a rank gives, about (default: {bytes_text(PAYLOAD)})",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--case",
@@ -65,6 +84,14 @@ def add_arguments(parser: argparse.ArgumentParser, default_case: str) -> None:
     )
 
 
+def size_argument(text: str) -> int:
+    """Return the bytes of an argument such as 64KiB."""
+    try:
+        return in_bytes(int(text) if text.isdigit() else text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def asked(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list[Problem]]:
     """Return the strategy and its Problems in the wanted direction: one for each Case.
 
@@ -72,6 +99,12 @@ def asked(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list
         ValueError: No such Problem, Case, strategy or backward.
         Rejected: The file is not in the language.
     """
+    if schedule_file.is_schedule(arguments.strategy):
+        return _of_schedule(where, arguments)
+    if executable_file.is_executable(arguments.strategy):
+        return _of_executable(where, arguments)
+    if arguments.problem is None:
+        raise ValueError("say by --problem which Problem it solves: `overlayccl problems` lists them")
     catalog.plug_in(arguments.problem)
     given = _given_cases(where, arguments)
     strategy = _named(where, arguments)
@@ -165,6 +198,47 @@ def _of_file(text: str) -> Strategy:
             return trace_source(source, function, problem)
 
     return Strategy(name=function, at=traced)
+
+
+def _of_schedule(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list[Problem]]:
+    """Return a schedule and its Problem: the captured call that it is, unless another is named."""
+    schedules = schedule_file.read_schedules(arguments.strategy, arguments.collective)
+
+    def of_use(use: Schedule) -> Strategy:
+        def at(problem: Problem) -> Program:
+            try:
+                return program(use, problem)
+            except Rejected as error:
+                raise Rejected(f"{arguments.strategy}: {error}") from error
+
+        return Strategy(name=use.name, at=at)
+
+    first, *others = map(of_use, schedules)
+    given = None if arguments.problem is None else _given_cases(where, arguments)
+    case = given[0] if given else schedule_file.case_for(schedules[0], where, arguments.payload)
+    problem = catalog.in_direction(case, Direction(arguments.direction or Direction.FORWARD))
+    return replace(first, also=tuple(others)), [problem]
+
+
+def _of_executable(where: Context, arguments: argparse.Namespace) -> tuple[Strategy, list[Problem]]:
+    """Return what XLA compiled and its Problem: one call a parameter, unless a Case is named."""
+    name: str = arguments.strategy
+    text = executable_file.read_executable(name)
+    given = None
+    if arguments.problem is not None:
+        catalog.plug_in(arguments.problem)
+        if arguments.case_json is None:
+            given = _given_cases(where, arguments) or configured(where, arguments.problem)
+    fields = None if arguments.case_json is None else entry_of_json(arguments.case_json)
+    cases = given or [executable_file.case_for(text, where, arguments.problem, fields, arguments.collective)]
+    direction = Direction(arguments.direction or Direction.FORWARD)
+    problems = [catalog.in_direction(case, direction) for case in cases]
+    strategy = Strategy(
+        name=Path(name).stem,
+        at=lambda problem: executable_file.program_at(name, text, problem),
+        about=tuple(executable_file.came_out(text, problems[0])),
+    )
+    return strategy, problems
 
 
 def _recipe_of_way(text: str, problem: Problem) -> Recipe:

@@ -8,12 +8,23 @@ from rich.console import Console, RenderableType
 
 from overlayccl_core.cli import deployed_table, verdicts
 from overlayccl_core.cli.context import Context, context
-from overlayccl_core.cli.render import NOTHING, case_parts, console, fidelity_table, shared_cores
+from overlayccl_core.cli.render import case_parts, console, fidelity_table, shared_cores
+from overlayccl_core.configuration.prices import price_of
 from overlayccl_core.launching.launcher import launcher_of
 from overlayccl_core.measuring.figures import figures
 from overlayccl_core.report import accuracy
 from overlayccl_core.report.conditions import disturbed, emulated, of_nodes
-from overlayccl_core.report.payback import cost_of, payback
+from overlayccl_core.report.end_to_end import end_to_end
+from overlayccl_core.report.payback import (
+    Cost,
+    cost_of,
+    known_sum,
+    payback,
+    rival_of,
+    start_us,
+    steps_text,
+    together_over,
+)
 from overlayccl_core.report.shortfalls import shortfalls
 from overlayccl_core.report.tree import Tree, of_summary
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -42,7 +53,12 @@ def show_run(where: Context, *, everything: bool) -> int:
     problems = list(summary["problem"].unique(maintain_order=True))
     names = ("fidelity", *(f"problems/{p}/fidelity" for p in problems))
     fidelity = pl.concat([table for name in names if (table := where.table(FIDELITY, name)) is not None])
-    tree, probes = Tree(path=where.results, files=of_summary(where.results)), where.table(PROBES, "probes")
+    price, probes = price_of(where.deployment.node, where.root), where.table(PROBES, "probes")
+    tree = Tree(
+        path=where.results,
+        files=of_summary(where.results),
+        node_usd_per_hour=None if price is None else price.usd_per_hour,
+    )
     screen = Console(width=min(console().width, WIDEST))
 
     def show(parts: Iterable[RenderableType], on: Console = screen) -> None:
@@ -55,17 +71,25 @@ def show_run(where: Context, *, everything: bool) -> int:
         show(case_parts(summary, _link_gbps(where)), console())
         show((fidelity_table(fidelity), *accuracy.lines(tree)))
         show((*shared_cores(probes), *disturbed(tree), *of_nodes(tree)))
-        show((*shortfalls(tree), *spent_text(tree)))
+        show(shortfalls(tree))
     else:
         show(verdicts.parts(tree, probes, summary))
-    show((*changed_text(tree, where.command()), *earlier_text(tree), *_more(where, everything=everything)))
+    show(
+        (
+            *spent_text(tree),
+            *changed_text(tree, where.command()),
+            *earlier_text(tree),
+            *_more(where, everything=everything),
+        )
+    )
     return 0
 
 
 def _link_gbps(where: Context) -> float | None:
-    """Return the declared rate of a node's link, in 10^9 bytes a second; None: not declared."""
-    rate = launcher_of(where.deployment).link_bytes_per_s(where.deployment)
-    return None if rate is None else rate / 1e9
+    """Return the declared rate of a node's links together, in 10^9 bytes a second; None: not declared."""
+    launcher = launcher_of(where.deployment)
+    rate = launcher.link_bytes_per_s(where.deployment)
+    return None if rate is None else rate * launcher.rails(where.deployment) / 1e9
 
 
 def _more(where: Context, *, everything: bool) -> Iterator[str]:
@@ -93,25 +117,41 @@ def earlier_text(tree: Tree) -> Iterator[str]:
 
 
 def spent_text(tree: Tree) -> Iterator[str]:
-    """Yield the cost of the run; nothing if a job of it left no duration."""
+    """Yield one line: the cost of the run, and when it is saved; nothing if a job of it left no duration."""
     cost = cost_of(tree)
     if cost is None or cost.unknown:
         return
-    said = (
-        f"The jobs behind this, of this run or of one before it, took {cost.seconds / 60:.1f} minutes in all."
-    )
-    paid = []
+    said = f"Found in {cost.seconds / 60:.1f} minutes of jobs"
+    if nodes := cost.node_seconds:
+        said += f" ({figures(nodes / 3600)} node-hours{_money(cost)})"
+    said += f". Saved again after: {'; '.join(_saved(tree, cost))}." if tree.worths else "."
+    yield said + "".join(_instead(tree, cost))
+
+
+def _money(cost: Cost) -> str:
+    usd = cost.usd(cost.node_seconds)
+    return "" if usd is None else f", {usd:.2f} USD"
+
+
+def _saved(tree: Tree, cost: Cost) -> Iterator[str]:
+    """Yield the break-even of each model, and of all together."""
     for worth in tree.worths:
-        others = [one for one in dict.fromkeys((worth.developer, worth.rival)) if one is not None]
-        told = {one.name: payback(worth, one, cost).steps for one in others}
-        if any(told.values()):
-            over = (
-                f"{NOTHING if steps is None else figures(steps)} over {name}" for name, steps in told.items()
-            )
-            paid.append(f"{worth.model} {', '.join(over)}")
-    if paid:
-        said += (
-            " That is saved again, by each model alone, after so many training steps "
-            f"(-: not faster beyond noise): {'; '.join(paid)}."
+        others = [one for one in dict.fromkeys((worth.developer, rival_of(worth))) if one is not None]
+        told = [(one.name, payback(worth, one, cost, start_us(tree, worth, one))) for one in others]
+        over = [f"{steps_text(paid)} over {name}" for name, paid in told if paid.saved_us]
+        yield f"{worth.model} {' and '.join(over) or 'never'}"
+    if len(tree.worths) > 1:
+        paid = together_over(tree, tree.worths, cost, rival=False)
+        yield f"all together {steps_text(paid) if paid.saved_us else 'never'} over developer"
+
+
+def _instead(tree: Tree, cost: Cost) -> Iterator[str]:
+    """Yield what training every candidate would have taken."""
+    models = end_to_end(tree, cost)
+    seconds = sum(one.seconds for one in models)
+    nodes = known_sum(one.node_seconds for one in models)
+    if seconds and nodes and cost.node_seconds:
+        yield (
+            f" To train every proven candidate as the finalists were: {figures(seconds / 3600)} hours, "
+            f"{figures(nodes / cost.node_seconds)} times this run's node-seconds (report.html: what it cost)."
         )
-    yield said

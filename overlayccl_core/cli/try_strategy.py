@@ -12,6 +12,7 @@ from overlayccl_core.cli.context import Context, context
 from overlayccl_core.cli.one_strategy import StrategyLine
 from overlayccl_core.cli.prove import print_other_cases, proven
 from overlayccl_core.cli.render import LEGEND, SAME_LEGEND, console, print_line, print_text, say, trial_tables
+from overlayccl_core.cli.schedule_file import check_ranks
 from overlayccl_core.cli.strategy import place_text
 from overlayccl_core.deployments.floor import Floor
 from overlayccl_core.evidence.benched import floor_of
@@ -37,8 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--seconds must be a time above 0 (got {arguments.seconds:g})")
     where = context(arguments)
     mine, (problem, *_) = strategy.asked(where, arguments)
-    proof = proven(where, mine, problem, f"{mine.name} at ")
-    if proof is None or not proof.passed:
+    check_ranks(where, problem)
+    proofs = [proven(where, use, problem, f"{use.name} at ") for use in (mine, *mine.also)]
+    proof = proofs[0]
+    if proof is None or not all(one is not None and one.passed for one in proofs):
         print_other_cases(where, problem)
         return 1
     theta = None if (tables := where.theta_tables()) is None else theta_of(*tables)

@@ -6,36 +6,15 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from overlayccl_core import catalog
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.fields import Fields, OfTensors, hint
+from overlayccl_core.configuration.fields import OfTensors, hint
 from overlayccl_core.configuration.models import Model, Site
+from overlayccl_core.configuration.names import Placed
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.problem import Direction
-
-
-class Placed(Fields):
-    """Fields common to the entries of all Problems: ranks of the Case, and its data."""
-
-    ranks: int | None = Field(
-        default=None,
-        ge=2,
-        description="N of the Problem, which must divide the world size; `node`: the ranks of a node, or all if a "
-        "node has one (default: all)",
-    )
-    strided: bool = Field(default=False, description="true if its groups take every so-many-th rank")
-    dtype: DType = Field(default=DType.FLOAT32, description="of the elements (default: float32)")
-    example: str | None = Field(
-        default=None,
-        description="one of the Problem's own examples in place of its fields, sized for N: `train` is as large as "
-        "in a real training",
-    )
-
 
 _OF_EVERY_PROBLEM = tuple(Placed.model_fields)
 _OF_A_NODE = "node"
@@ -75,6 +54,29 @@ def cases_of(settings: Settings, deployment: Deployment, problem: str, root: Pat
             "Problem out"
         )
     return list(cases.values())
+
+
+def all_cases(
+    settings: Settings, deployment: Deployment, *, leave_out: bool = False
+) -> dict[str, tuple[Case, ...]]:
+    """Return Problem -> its Cases, of all configured Problems.
+
+    Args:
+        leave_out: Leave out a Problem without a Case, unless none is left: for other models than usual.
+
+    Raises:
+        ValueError: As `cases_of`.
+    """
+    cases: dict[str, tuple[Case, ...]] = {}
+    without = list[NoCases]()
+    for problem in settings.problems:
+        try:
+            cases[problem] = tuple(cases_of(settings, deployment, problem))
+        except NoCases as error:
+            without.append(error)
+    if without and not (leave_out and cases):
+        raise without[0]
+    return cases
 
 
 _Found = tuple[str, Case]  # source of a Case, for messages; the Case

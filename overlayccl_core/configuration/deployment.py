@@ -53,7 +53,7 @@ class Deployment(Fields):
         default="here",
         description="file in launching/launchers/ of what starts the ranks of each node; here: all on this host",
     )
-    launcher_options: dict[str, str] = Field(
+    launcher_options: dict[str, str | int] = Field(
         default_factory=dict,
         description="what the launcher is told beside the other fields (a link's rate): with others it is another "
         "machine",

@@ -142,6 +142,15 @@ class Model(Sizes):
         return None
 
     @property
+    def decides(self) -> bool:
+        """Whether a step compares values and decides by them (a router): rounding may then turn a decision."""
+        return False
+
+    def why_sized_alone(self) -> str | None:
+        """Return why this one of its workload is sized and not trained; None if it is trained."""
+        return None
+
+    @property
     def framework_arms(self) -> tuple[str, ...]:
         """Arms of the framework's own (measuring/arms.py); none by default."""
         return ()
@@ -169,6 +178,17 @@ def workload_of(name: str) -> Workload:
 def load(name: str, folder: Path = FOLDER) -> Model:
     """Return the model of a name. ValueError: file, field and mend."""
     return read("model", folder / f"{name}.yaml", Model, name=name)
+
+
+def why_not_trained(model: Model) -> str | None:
+    """Return why a model is sized and not trained; None if a run trains it."""
+    trained = loader.names("training/models")
+    if model.workload in trained:
+        return model.why_sized_alone()
+    return (
+        f"its workload {model.workload} has no training step (no file training/models/{model.workload}.py; there "
+        f"are: {', '.join(trained)})"
+    )
 
 
 def label(model: str, microbatches: int) -> str:

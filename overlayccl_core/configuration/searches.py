@@ -51,6 +51,13 @@ class Begin(StrEnum):
     DEVELOPER = "developer"
 
 
+class RankedBy(StrEnum):
+    """The order of Programs in a search. `calls` leaves the cost model out of its loop."""
+
+    PRICE = "price"
+    CALLS = "calls"
+
+
 class Proxy(Fields):
     """Case sizes from which a smaller Case is searched first: nodes of the developer's Program, or ranks."""
 
@@ -76,6 +83,11 @@ class Search(Fields):
     begin: Begin = Field(
         default=Begin.LIBRARY,
         description="what it begins with: the whole library of the Problem, or developer's strategy alone",
+    )
+    ranked_by: RankedBy = Field(
+        default=RankedBy.PRICE,
+        description="what it takes for the price while it goes on: the cost model's price, or the number of calls; "
+        "in the tables all Programs have their prices",
     )
     lossy: bool = Field(default=False, description="may rules invent sums and wires in fewer bits")
     proxy: Proxy = Field(

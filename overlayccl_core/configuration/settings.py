@@ -7,23 +7,33 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
-from overlayccl_core.configuration.fields import Fields, hint, is_fields, parsed, partial, unique
-from overlayccl_core.configuration.models import Model
-from overlayccl_core.configuration.names import (
-    Entries,
-    Entry,
-    Name,
-    Names,
-    SearchId,
-    first_rounds,
-    known_problems,
-)
+from overlayccl_core.configuration.fields import Fields, hint, is_fields, parsed, partial
+from overlayccl_core.configuration.longrun import LongrunSection
+from overlayccl_core.configuration.names import Entries, Name, Names, first_rounds, known_problems
 from overlayccl_core.configuration.presets import DEFAULT, kept, tree_of
-from overlayccl_core.configuration.searches import AT, Begin, Search, file_and_seed
+from overlayccl_core.configuration.searches import AT, file_and_seed
+from overlayccl_core.configuration.sections import (
+    AblationsSection,
+    AskingSection,
+    BenchSection,
+    ConfirmSection,
+    DecomposeSection,
+    DriftSection,
+    FitSection,
+    ProbeSection,
+    ProbingSection,
+    ScopesSection,
+    ShortlistSection,
+    SweepMSection,
+    SweepPayloadSection,
+    TrainSection,
+    TuneSection,
+)
 
 FILE = "config/config.yaml"
 IN_SECTIONS = {  # override key -> its section and field
     "longrun_steps": ("longrun", "steps"),
+    "longrun_models": ("longrun", "models"),
     "command": ("asking", "command"),
     "max_usd": ("asking", "max_usd"),
 }
@@ -34,193 +44,6 @@ OVERRIDES = (
     *("deployment", "preset", "problems", "models", PROPOSER, "heldout_seed", MACHINE, SOURCE),
     *IN_SECTIONS,
 )
-
-
-class _Bounded(Fields):
-    """Fields of which some are `minimum_...`, each with its `maximum_...`."""
-
-    @model_validator(mode="after")
-    def _fit(self) -> Self:
-        for name, low in self:
-            most = name.replace("minimum_", "maximum_")
-            if low > (high := getattr(self, most)):
-                raise ValueError(f"{name} must be at most {most} (got {low} and {high})")
-        return self
-
-
-class _Timing(_Bounded):
-    """A launch. Rounds follow from the seconds; below the minimum the run says so."""
-
-    seconds: float = Field(gt=0, description="of timing in one launch")
-    minimum_rounds: int = Field(ge=2, description="with fewer rounds the run says so")
-    maximum_rounds: int = Field(ge=2, description="of each Program, however quick")
-
-
-class BenchSection(_Timing):
-    """One launch for each Problem."""
-
-
-class ProbeSection(_Timing):
-    """One launch that times structured, shape, mixed and held-out Programs."""
-
-    rounds_of_fitted: int = Field(
-        ge=2,
-        description="of all but the held-out Programs: to the fit the number of Programs matters more",
-    )
-    mixed: int = Field(ge=10, description="how many random Programs are fitted")
-    mixed_seed: int = Field(ge=0, description="seed of the draw of mixed Programs")
-    heldout: int = Field(ge=5, description="how many random Programs judge the cost model")
-
-
-class FitSection(Fields):
-    """The fit of the cost model."""
-
-    bootstraps: int = Field(ge=2, description="how many, for the intervals of theta")
-    ridge: float = Field(ge=0, description="penalty of the scaled least squares; 0: none")
-    seed: int = Field(ge=0, description="seed of the draws of bootstraps")
-
-
-class ShortlistSection(Fields):
-    """The Programs timed at each Case and direction, beside the developer's and the other obvious strategies."""
-
-    families: int = Field(ge=1, description="how many families of the search send their cheapest Program")
-    random: int = Field(
-        ge=0,
-        description="proven candidates drawn at random, without which the regret of the model's choice would be of "
-        "its own favourites only",
-    )
-    overlapping: int = Field(ge=0, description="families of Programs with calls in flight beside computing")
-    at_least: int = Field(ge=1, description="filled up with the next cheapest, if so many are proven")
-    seed: int = Field(ge=0, description="seed of the draw of random candidates")
-
-
-class _Steps(_Bounded):
-    """Training steps of each arm in a launch."""
-
-    minimum_steps: int = Field(ge=2, description="of each arm, however little time there is")
-    maximum_steps: int = Field(ge=2, description="of each arm, however much time there is")
-
-
-class TrainSection(_Steps):
-    """Training launches of each model. Ratios differ more between launches than within one."""
-
-    launches: int = Field(
-        ge=1,
-        description="how many of each model; what is slower beyond noise in the first two is in no later one",
-    )
-    seconds: float = Field(
-        gt=0, description="of the timed steps of one launch, all arms and microbatches together"
-    )
-    loss_steps: int = Field(ge=0, description="of every arm and seed where losses are compared")
-    loss_seeds: int = Field(ge=0, description="seeds of the compared losses")
-
-
-class ConfirmSection(_Timing, _Steps):
-    """Fresh launches after all choices, which choose nothing: the only source of reported figures."""
-
-    launches: int = Field(ge=1, description="how many; from 3 on they are what intervals are over")
-    step_seconds: float = Field(gt=0, description="of the timed steps of each model in one launch")
-
-
-class LongrunSection(Fields):
-    """Many steps of the arms of each model, to compare their losses: the target `longrun`."""
-
-    steps: int = Field(ge=10, description="of each arm")
-    seeds: int = Field(
-        ge=1,
-        description="of the developer's arm, whose spread the others' last losses are held to; they have one",
-    )
-    corpus: str | None = Field(
-        default=None, description="folder of text to train on (default: what each model trains on)"
-    )
-    tokenizer: str | None = Field(
-        default=None, description="tokenizer.json to read it with (default: each model's, or byte by byte)"
-    )
-
-    def on_its_text(self, model: Model) -> Model:
-        """Return a model as trained here. ValueError if a text is named here, but the model reads none."""
-        if self.corpus is None and self.tokenizer is None:
-            return model
-        try:
-            return model.on_text(self.corpus, self.tokenizer)
-        except ValueError as error:
-            raise ValueError(f"longrun: model {model.name}: {error}") from None
-
-    def check(self, model: Model, ranks: int) -> None:
-        """Raise ValueError if the text named here is missing, or does not suit this model."""
-        if (mine := self.on_its_text(model)) is model:
-            return
-        try:
-            mine.check(ranks)
-        except ValueError as error:
-            raise ValueError(f"longrun: model {model.name}: {error}") from None
-
-
-class AskingSection(Fields):
-    """Searches that ask a language model."""
-
-    max_usd: float = Field(
-        ge=0, description="that a results tree may cost in all; nothing is asked that could cost more"
-    )
-    command: str | None = Field(
-        default=None, description="who answers the proposer `command` (default: what its search names)"
-    )
-
-    def of(self, search: Search) -> Search:
-        """Return a search with the command named here, if it runs one."""
-        if self.command is None or "command" not in type(search).model_fields:
-            return search
-        return search.changed(command=self.command)
-
-
-class AblationsSection(Fields):
-    """Searches side by side: the target `ablations`."""
-
-    problems: Annotated[Names, AfterValidator(known_problems)] = Field(
-        min_length=1, description="of those that are configured: where the searches are compared"
-    )
-    searches: Annotated[tuple[SearchId, ...], AfterValidator(unique), AfterValidator(first_rounds)] = Field(
-        min_length=1,
-        description="names of files in config/searches; `claude+alone`: with the fields of variants/alone.yaml; "
-        "`offline@0`: at this seed alone",
-    )
-    begin: Begin = Field(
-        description="what all of them begin with, whatever their files say: as in a file of config/searches"
-    )
-    seeds: int = Field(ge=1, description="of each search, from 0 on; from 5 on they give intervals")
-
-
-class ProbingSection(Fields):
-    """A language model chooses probes: the target `probing`."""
-
-    turns: int = Field(ge=1, description="calls of the model, at most; what it orders in one is one launch")
-    probes: int = Field(ge=1, description="different Programs that it may have timed, at most")
-    seconds: float = Field(gt=0, description="of samples, after which it may order no more")
-    draws: int = Field(
-        ge=1, description="random parts of the sweep that took as many seconds, to compare with"
-    )
-
-
-class ScopesSection(_Timing):
-    """The Programs of trained arms alone and beside a matmul: the target `scopes`."""
-
-
-class TuneSection(_Timing):
-    """All proven ways of single calls in one launch, and tuners on their samples: the target `tune`."""
-
-    calls: tuple[Entry, ...] = Field(
-        default=(), description="as under cases.captured; a captured step has its own"
-    )
-
-
-class DriftSection(Fields):
-    """Some probes are timed again: the target `drift`."""
-
-    seconds: float = Field(gt=0, description="of timing, in one launch")
-    probes_of_a_kind: int = Field(ge=2, description="of each kind of call, and of local work, at most")
-    mixed: int = Field(ge=0, description="held-out random Programs, at most")
-
-
 NAMES = ("problems", "models", "searches")  # lists of names; `tp_mlp,grad_ar` on the command line
 
 
@@ -255,9 +78,23 @@ class Settings(Fields):
     ablations: AblationsSection = Field(description="searches side by side: a target of its own")
     probing: ProbingSection = Field(description="a language model chooses probes: a target of its own")
     scopes: ScopesSection = Field(description="Programs of the step outside of it: a target of its own")
+    decompose: DecomposeSection = Field(
+        default=DecomposeSection(minimum_steps=6, maximum_steps=10),  # of an older file
+        description="the gain of what is deployed, in parts: a target of its own",
+    )
     tune: TuneSection = Field(
         default=TuneSection(seconds=120.0, minimum_rounds=12, maximum_rounds=40),  # of an older file
         description="who finds the fastest of proven ways: a target of its own",
+    )
+    sweep_m: SweepMSection = Field(
+        default=SweepMSection(
+            launches=3, seconds=40.0, minimum_steps=6, maximum_steps=16
+        ),  # of an older file
+        description="models by their number of microbatches: a target of its own",
+    )
+    sweep_payload: SweepPayloadSection = Field(
+        default=SweepPayloadSection(seconds=75.0, minimum_rounds=12, maximum_rounds=40),  # of an older file
+        description="all known ways of a Problem by payload: a target of its own",
     )
     drift: DriftSection = Field(description="some probes are timed again: a target of its own")
 
@@ -354,7 +191,7 @@ def load(
         data["ablations"] = data["ablations"] | {"searches": [*compared, *once]}
         for key, value in in_sections.items():
             section, field = IN_SECTIONS[key]
-            data[section] = {**data[section], field: value}
+            data[section] = {**data[section], field: _list(value) if field in NAMES else value}
         return Settings.from_data(data)
     except ValueError as error:  # the file of the field is unknown here
         raise ValueError(f"configuration: {error} ({file} and what overrides it)") from None
@@ -363,7 +200,9 @@ def load(
 def fields_of(path: Path) -> dict[str, Any]:
     """Return the fields of a configuration file. ValueError if it is no YAML, no mapping, or has a field twice."""
     if not path.is_file():
-        raise ValueError(f"{path}: there is no such file: run from the repository's root")
+        raise ValueError(
+            f"{path}: no such file: run from the repository's root, or name it with --root FOLDER"
+        )
     try:
         config = parsed(path)
     except ValueError as error:

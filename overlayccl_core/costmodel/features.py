@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from overlayccl_core.configuration.sizes import KIB, MIB, bytes_text
+from overlayccl_core.program import attention
 from overlayccl_core.program.calls import Call, call_name
 from overlayccl_core.program.groups import Groups
 from overlayccl_core.program.kinds import REDUCING, Kind
@@ -61,6 +62,7 @@ class Increment(StrEnum):
     TO_EIGHTH = "second_to_eighth"
 
 
+ATTEND = "attend"
 NARROW_BYTES = 2  # a library may add up these types in software, much slower than float32
 EIGHTH = 7  # outstanding when the eighth of a run starts
 # Bytes of one local operation beyond them may cost more. Probes of CPU ranks bend between 2 and 4 MiB;
@@ -176,6 +178,9 @@ class _Counts:
     def add_runs(self, name: str, term: Term, runs: float) -> None:
         self._add(_column(f"{name}.runs", term, "us/run"), runs)
 
+    def add_multiplied(self, name: str, term: Term, products: float) -> None:
+        self._add(_column(f"{name}.multiplied", term, "us/multiplication"), products)
+
     def _add(self, column: Feature, value: float) -> None:
         self.sums[column] = self.sums.get(column, 0.0) + value
 
@@ -256,11 +261,25 @@ def _local(counts: _Counts, step: Step, node: Node) -> int:
 
 
 def _rowwise(counts: _Counts, node: Node) -> int:
-    """Count it as the local operation that is probed: of as many bytes, and as dear an element."""
+    """Count it as the local operation that is probed: of as many bytes, and as dear an element.
+
+    Attention counts by the multiplications of its products, of the rank that sees the most keys.
+    """
     name = node.row.operation.counted_as
+    if name in attention.OPERATIONS:
+        counts.add(ATTEND, Term.COPIES)
+        counts.add_multiplied(ATTEND, Term.COPIES, _multiplied(node))
+        return node.bytes
     if name == "gather":
         counts.add_runs(name, Term.COPIES, node.size)
     return _work(counts, name, node.operands[0].bytes if name == "sum" else node.bytes)
+
+
+def _multiplied(node: Node) -> int:
+    """Return the multiplications of an operation of attention, where no query sees some keys without these."""
+    of = node.row.heads_of([x.size for x in node.operands])
+    seen = min(of.keys, max(0, of.queries + max(node.row.first)))
+    return attention.OPERATIONS[node.row.name].products * of.heads * of.queries * seen * of.width
 
 
 def _work(counts: _Counts, name: str, size: int) -> int:

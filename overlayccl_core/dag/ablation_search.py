@@ -7,5 +7,5 @@ RULE = Rule(
     of=("problem", "search"),
     like="search",
     target="ablations",
-    budget=Budget(start_s=20.0),
+    budget=Budget(start_s=40.0),
 )

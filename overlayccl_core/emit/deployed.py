@@ -15,7 +15,14 @@ from overlayccl_core.emit.entry_text import WIDTH, entry_text, literal
 from overlayccl_core.emit.port_groups import PortGroup
 from overlayccl_core.emit.runtime_text import names_defined, runtime_text
 from overlayccl_core.emit.sections import PrintedSection, printed_sections
-from overlayccl_core.emit.torch_dialect import EVENTS, LAYOUT, ModuleStore, generator_text, module_text
+from overlayccl_core.emit.torch_dialect import (
+    ATTENTION,
+    EVENTS,
+    LAYOUT,
+    ModuleStore,
+    generator_text,
+    module_text,
+)
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.transpose import cotangent_port
 
@@ -68,7 +75,7 @@ def deployed_module(problem: str, cases: Sequence[DeployedCase], stamp: Stamp, *
     if any(case.is_exchange for case in cases) and "all_to_all_rows" in names_defined(calls):
         names.add("by_counts")
     runtime = runtime_text(
-        names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT), also=("torch",), given=names_defined(GIVEN)
+        names, (*FOR_SCRIPTS, EVENTS, calls, LAYOUT, ATTENTION), also=("torch",), given=names_defined(GIVEN)
     )
     return module_text(
         "\n\n".join(

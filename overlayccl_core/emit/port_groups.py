@@ -15,7 +15,7 @@ from overlayccl_core.program.segments import RunSegment, walk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortGroup:
-    """Inputs of one level and their outputs, each by index, then by name."""
+    """Inputs of one level and their outputs, each by index, then by the Problem's order of names."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -25,14 +25,19 @@ def port_groups(plain: Program) -> tuple[PortGroup, ...]:
     """Return the groups of a forward Problem, read off its plainest Program; ordered by their first input."""
     levels = _levels(plain)
     problem = plain.problem
+    names = list(dict.fromkeys(port[0] for port in (*problem.inputs, *problem.outputs)))
+
+    def order(port: Port) -> tuple[tuple[tuple[bool, int | str], ...], int]:
+        return tuple((isinstance(part, str), part) for part in port[1:]), names.index(port[0])
+
     groups = [
         PortGroup(
-            inputs=tuple(sorted((p for p in problem.inputs if levels[p] == level), key=_order)),
-            outputs=tuple(sorted((p for p in problem.outputs if levels[p] == level), key=_order)),
+            inputs=tuple(sorted((p for p in problem.inputs if levels[p] == level), key=order)),
+            outputs=tuple(sorted((p for p in problem.outputs if levels[p] == level), key=order)),
         )
         for level in sorted(set(levels.values()))
     ]
-    return tuple(sorted(groups, key=lambda g: [_order(p) for p in (*g.inputs, *g.outputs)]))
+    return tuple(sorted(groups, key=lambda g: [order(p) for p in (*g.inputs, *g.outputs)]))
 
 
 def _levels(plain: Program) -> dict[Port, int]:
@@ -54,7 +59,3 @@ def _levels(plain: Program) -> dict[Port, int]:
         giver = plain.problem.giver(port)
         levels.setdefault(port, ran[giver.name] if giver else 0)
     return levels
-
-
-def _order(port: Port) -> tuple[tuple[tuple[bool, int | str], ...], int | str]:
-    return tuple((isinstance(part, str), part) for part in port[1:]), port[0]

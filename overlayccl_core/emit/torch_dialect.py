@@ -29,6 +29,7 @@ from overlayccl_core.program.rowwise import Form
 
 EVENTS = "overlayccl_core.emit.runtime.events"
 LAYOUT = "overlayccl_core.emit.runtime.layout"
+ATTENTION = "overlayccl_core.emit.runtime.attention"
 TAG_BITS = 20  # of a digest; the other 11 count
 _NAMES = {
     Kind.VIEW: "view",
@@ -45,7 +46,7 @@ _NAMES = {
 _TAKEN = re.compile(
     rf"({'|'.join([*_NAMES.values(), 'work', 'group', 'start', 'rows', 'peers', 'pieces'])})_\d+"
     rf"|{'|'.join([*Kind, *CALL_NAMES])}|math|torch|dist|rank|device|world|join|pick_rows|pick|one_hot|Read|Write"
-    r"|MAX|permutes|pairs_\d+|masked_rows|boundary|meanwhile"
+    r"|MAX|permutes|pairs_\d+|masked_rows|boundary|meanwhile|attend|combine|attend_backward"
 )
 _HEAD = """\
 {title}
@@ -75,7 +76,7 @@ def emit(program: Program, backward_program: Program | None = None, *, calls: st
     store = ModuleStore(program.problem.case)
     functions = [_function(p, store) for p in programs]
     names = {"Read", "Write", "this_rank", "make_group", *store.helpers}
-    runtime = runtime_text(names, (EVENTS, calls, LAYOUT), also=("torch",))
+    runtime = runtime_text(names, (EVENTS, calls, LAYOUT, ATTENTION), also=("torch",))
     title = f"{case}: {' and '.join(directions)}, {store.ranks} ranks."
     constants = [
         f'CASE = "{case}"',
@@ -319,6 +320,10 @@ def _scale(operand: str, x: Node, *, in_place: bool) -> str:
 
 def _rowwise(operands: Sequence[str], x: Node, store: ModuleStore, *, in_place: bool) -> str:
     row, operation = x.row, x.row.operation
+    if operation.form is Form.HEADS:
+        store.helpers.add(row.name)
+        where = f", {store.per_rank(row.first)}, {row.heads}" if row.first else ""
+        return f"{row.name}({', '.join(operands)}{where}, {row.width})"
     if operation.form in (Form.PICK, Form.ONE_HOT):
         store.helpers.add(row.name)
         dtype = f", torch.{x.dtype.value}" if operation.form is Form.ONE_HOT else ""

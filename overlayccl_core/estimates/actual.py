@@ -58,7 +58,7 @@ def _expected_s(tree: Tree, job: JobTime) -> float | None:
         return rule.budget.seconds
     table = next(table for table in TABLES if table.rule == job.rule)
     folder = table.folder
-    for wildcard, value in zip(rule.of, job.name.split("-", len(rule.of))[1:], strict=True):
+    for wildcard, value in job.subject.items():
         folder = folder.replace(f"<{wildcard}>", value)
     settings = tree.settings(table, f"{folder}{table.name}")
     return None if settings is None else rule.budget(settings, len(tree.models)).seconds

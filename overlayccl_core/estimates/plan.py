@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import SearchRound
-from overlayccl_core.configuration.settings import Settings, ShortlistSection
+from overlayccl_core.configuration.sections import ShortlistSection
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.configuration.topology import ClusterTimes, Limit
 from overlayccl_core.estimates import compiling
 from overlayccl_core.estimates.sizes import developers_of

@@ -24,6 +24,7 @@ AT = ("search", *PLACE)
 ARM = ("arm", "seed")
 MEAN = pl.col("relative").log().mean().exp()  # of ratios: geometric
 NOBODY = "nobody"  # model name of a search whose questions all failed
+NEAR = 1.05  # of `relative`: as good as the best
 POINTS = 60  # of a curve, spaced geometrically
 
 
@@ -59,12 +60,25 @@ def curve_rows(sketches: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame
     )
 
 
-def arm_rows(curves: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def place_rows(curves: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of `ablation_places`, without the fingerprint. curves: rows of `ablation_curves`."""
+    last, first = pl.col("best_us").last(), pl.col("best_us").first()
+    return curves.group_by(*ARM, "problem", *PLACE, maintain_order=True).agg(
+        pl.col("evaluations", "relative").last(),
+        found=last < first,
+        near_after=pl.col("evaluations").filter(pl.col("relative") <= NEAR).first(),
+    )
+
+
+def arm_rows(
+    curves: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame, seconds: pl.DataFrame
+) -> pl.DataFrame:
     """Return the rows of `ablations`, without the fingerprint.
 
     Args:
         curves: Rows of `ablation_curves`.
         calls: `search`, `made_by` and `usd` of every question to a language model.
+        seconds: `search` and `seconds` of every job.
     """
     ends = curves.group_by(*ARM, *PLACE).agg(pl.col("evaluations", "priced").max(), pl.col("relative").last())
     equal = ends.group_by(PLACE).agg(evaluations=pl.col("evaluations").min())
@@ -92,10 +106,17 @@ def arm_rows(curves: pl.DataFrame, candidates: pl.DataFrame, calls: pl.DataFrame
         .join(standing_at(curves, equal).group_by(ARM).agg(relative_at_equal=MEAN), on=ARM)
         .join(families, on=ARM)
         .join(asked, on=ARM, how="left")
+        .join(
+            _with_arm(seconds)
+            .group_by(ARM)
+            .agg(seconds=pl.when(pl.col("seconds").null_count() == 0).then(pl.col("seconds").sum())),
+            on=ARM,
+            how="left",
+        )
         .with_columns(pl.col("families").cast(pl.Int64), pl.col("made_by").fill_null([]))
         .select(
             *ARM, "places", "evaluations", "priced", "families",
-            "relative", "relative_at_equal", "made_by", "usd",
+            "relative", "relative_at_equal", "made_by", "usd", "seconds",
         )
         .sort(ARM)
     )  # fmt: skip

@@ -95,15 +95,19 @@ def failed_arms(steps: pl.DataFrame, stamps: pl.DataFrame) -> dict[tuple[str, st
     return failed | same
 
 
-def with_memory_of(before: pl.DataFrame, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows with an arm's memory as counted in training, if it was trained there.
-
-    A library may give memory back a little later in one count than in another; the deciding value is counted once.
-    """
-    counted = {
+def memory_of(before: pl.DataFrame) -> dict[tuple[str, int, str], int]:
+    """Return (model, microbatches, arm) -> its memory as counted in training, from the table `steps`."""
+    return {
         tuple(row[name] for name in ARM): row[MEMORY]
         for row in before.filter(pl.col(MEMORY).is_not_null()).iter_rows(named=True)
     }
+
+
+def with_memory(counted: Mapping[tuple[str, int, str], int], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows of a later training with an arm's memory as counted before, if it was.
+
+    A library may give memory back a little later in one count than in another; the deciding value is counted once.
+    """
     return [{**row, MEMORY: counted.get(tuple(row[name] for name in ARM), row[MEMORY])} for row in rows]
 
 

@@ -95,12 +95,14 @@ def _provably_alike(program: Program) -> bool:
 def _cotangents(
     program: Program, backward: Program | None, given: Inputs, random: np.random.Generator
 ) -> Inputs:
-    """Draw cotangents of the outputs for the backward, equal on all ranks: a loss has one."""
+    """Draw cotangents of the outputs for the backward, as alike on the ranks as they are: a loss has one."""
     if backward is None:
         return {}
     some = next(x for x in given.values() if x.dtype.kind != "i")
     return {
-        port: random.standard_normal((1, spec.size)).astype(some.dtype)
+        port: random.standard_normal(
+            (1 if spec.placement is Placement.REPLICATE else program.problem.ranks, spec.size)
+        ).astype(some.dtype)
         for port, spec in backward.problem.inputs.items()
         if port not in given and port not in program.problem.outputs
     }
@@ -153,8 +155,10 @@ class _Trial:
         ranks = program.problem.ranks
         held, peak = evaluate(program.outputs, inputs, arithmetic, ranks)
         if self.backward is not None:
-            saved = {p: held.pop(p).on_all() for p, spec in program.problem.outputs.items() if spec.saved}
+            read = [p for p in program.problem.outputs if p in self.backward.problem.inputs]
+            saved = {p: held[p].on_all() for p in read}
             self.saved = saved
+            held = {p: x for p, x in held.items() if not program.problem.outputs[p].saved}
             known, gradients = self.right
             if not known or any(not _same(known[p], x) for p, x in saved.items()):
                 gradients, more = evaluate(self.backward.outputs, {**inputs, **saved}, arithmetic, ranks)

@@ -120,7 +120,7 @@ def _check_question(proof: _Proof) -> None:
             f"the Program is of {ours.name} at {ours.case.id}, the reference of {theirs.name} at"
             f" {theirs.case.id}: a proof is of one Case, trace both there",
         )
-    if ProofCheck.LINEAR in proof.checks and (wrong := nonlinear_operation(proof.program)):
+    if ProofCheck.LINEAR in proof.checks and (wrong := nonlinear_operation(proof.program, theirs)):
         raise Wrong(Reason.NOT_LINEAR, wrong)
     if not ours.linear and theirs.nonlinear is None:
         raise Wrong(

@@ -7,7 +7,9 @@ from overlayccl_core.gates.verdict import ALL_CHECKS, Checks, ProofCheck, Reason
 from overlayccl_core.measuring.outcomes import Gate, Outcome
 from overlayccl_core.program import arithmetics
 from overlayccl_core.program.memory import peak_bytes
+from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.program import Program
+from overlayccl_core.program.rowwise import OPERATIONS
 from overlayccl_core.program.segments import IllegalOrder, walk
 
 
@@ -31,7 +33,7 @@ def check(
             walk(program)
         except IllegalOrder as error:
             return _fails(Reason.ORDER, str(error))
-    if ProofCheck.LINEAR in checks and (wrong := nonlinear_operation(program)):
+    if ProofCheck.LINEAR in checks and (wrong := nonlinear_operation(program, program.problem)):
         return _fails(Reason.NOT_LINEAR, wrong)
     known = capabilities if ProofCheck.CAPABILITIES in checks else None
     if known and (refused := known.first_refused(program)):
@@ -39,12 +41,22 @@ def check(
     return _within_memory(program, memory_budget_bytes, checks)
 
 
-def nonlinear_operation(program: Program) -> str:
-    """Describe a nonlinear operation in a Program of a linear Problem; empty: there is none."""
-    if program.problem.linear:
-        for x in program.nodes:
-            if wrong := arithmetics.not_linear(x):
-                return f"{wrong}, and {program.problem.name} admits linear operations only: use sums"
+def nonlinear_operation(program: Program, problem: Problem) -> str:
+    """Describe an operation in a Program that its Problem does not admit; empty: there is none."""
+    if not problem.linear and problem.nonlinear is None:  # read from a file
+        return ""
+    admitted = problem.nonlinear.operations if problem.nonlinear else frozenset()
+    for x in program.nodes:
+        wrong = arithmetics.not_linear(x)
+        if not wrong:
+            continue
+        if problem.linear:
+            return f"{wrong}, and {problem.name} admits linear operations only: use sums"
+        name = "maximum" if arithmetics.is_max(x) else x.row.name
+        if name not in admitted and not OPERATIONS[name].linear:
+            return (
+                f"{wrong}, and {problem.name} admits no other than {', '.join(sorted(admitted))}: use these"
+            )
     return ""
 
 

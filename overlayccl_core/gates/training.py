@@ -13,10 +13,11 @@ import numpy as np
 from overlayccl_core.gates.verdict import EvidenceValue, Reason, Verdict
 from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.outcomes import Gate, Outcome
+from overlayccl_core.measuring.purposes import EARLY_STEPS
 from overlayccl_core.measuring.statistics import Ratio, ratio_over_launches
 from overlayccl_core.program.numerics import LOSSY_TOLERANCE, REORDERED_TOLERANCE, NumericsClass
 
-EARLY_STEP = 5  # up to here rounding has not been amplified yet
+EARLY_STEP = EARLY_STEPS - 1
 EARLY_BOUND = 1e-4  # relative difference of losses by then
 BAND_QUARTILES = (25, 75)
 NOT_FAILED = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
@@ -72,7 +73,12 @@ def judge(trained: ArmOnTrial) -> tuple[Verdict, ...]:
 
     The arm passes if none of them fails or is unproven (`passes`).
     """
-    return _matmuls(trained), _gradients(trained), judge_losses(trained)
+    return *judge_step(trained), judge_losses(trained)
+
+
+def judge_step(trained: ArmOnTrial) -> tuple[Verdict, Verdict]:
+    """Return the Verdicts on matrix products and gradients: of the one step that is inspected."""
+    return _matmuls(trained), _gradients(trained)
 
 
 def passes(verdicts: Sequence[Verdict]) -> bool:

@@ -28,7 +28,7 @@ END_S = 15.0  # for a process to end when told to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """The agent of a node.
+    """The agent of a node, or of one of its rails.
 
     Attributes:
         address: Other nodes find the node there.
@@ -45,6 +45,7 @@ class Agents:
     """The agents of a deployment's nodes; they serve launches, one after another, until `end`.
 
     Attributes:
+        rails: Agents of a node.
         made_for: Their settings; a launch with others needs new agents.
         address: Address of this host for the agents; empty: they came by a socket file.
 
@@ -58,9 +59,10 @@ class Agents:
         self.launches = 0
         self._met: dict[int, Agent] = {}
         launcher, token = launcher_of(deployment), secrets.token_hex(16)
+        self.rails = launcher.rails(deployment)
         self.address = launcher.address(deployment)
         self._printed: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
-        with listening(self.address, deployment.nodes + BACKLOG) as (server, where):
+        with listening(self.address, self._wanted + BACKLOG) as (server, where):
             self.process = launcher.start(deployment, where, {TOKEN: token}, self._printed)
             weakref.finalize(self, _end, self.process, self._printed)
             try:
@@ -70,12 +72,16 @@ class Agents:
                 self.keep_printed(folder)
                 raise
 
+    @property
+    def _wanted(self) -> int:
+        return self.deployment.nodes * self.rails
+
     def _meet(self, server: socket.socket, token: str) -> None:
         """Wait until all have come. A stranger has INTRODUCTION_S to introduce itself."""
         strangers: dict[socket.socket, tuple[Lines, float]] = {}
         end = time.monotonic() + ANSWER_S
         try:
-            while len(self._met) < self.deployment.nodes:
+            while len(self._met) < self._wanted:
                 if self.process.poll() is not None or time.monotonic() > end:
                     raise self._not_all()
                 for ready in select.select([server, *strangers], [], [], POLL_S)[0]:
@@ -100,11 +106,11 @@ class Agents:
             )
 
     def _not_all(self) -> LaunchError:
-        ended = self.process.poll() is not None
+        ended, parts = self.process.poll() is not None, "nodes" if self.rails == 1 else "rails"
         words = self._all_printed().decode(errors="replace").strip().splitlines()
         last = f" (the last it printed: {words[-1]})" if words else ""
         return LaunchError(
-            f"{len(self._met)} of {self.deployment.nodes} nodes answered, then what started them "
+            f"{len(self._met)} of {self._wanted} {parts} answered, then what started them "
             + ("ended" if ended else f"was silent for {ANSWER_S:.0f} s")
             + last,
             kind=Failure.LAUNCHER,
@@ -113,7 +119,7 @@ class Agents:
 
     @property
     def nodes(self) -> list[Agent]:
-        """The agents in order of their nodes."""
+        """The agents in order of their ranks."""
         return [self._met[node] for node in sorted(self._met)]
 
     def there(self) -> bool:

@@ -1,7 +1,8 @@
 """Launchers: they start the agents on a deployment's nodes.
 
 A launcher starts agents, one a node, and no ranks: each agent starts the ranks of its node. So a launcher can bind
-a node's agent with all its ranks (to cores, to a network namespace), not a single rank.
+a node's agent with all its ranks (to cores, to a network namespace), not a single rank. Where a node has several
+links (rails), it has an agent for each, with the ranks of that link.
 
 The deployment names its launcher. Launcher NAME is the file `launchers/NAME.py`, here or in a folder of yours
 (`overlayccl_core.loader`), with the functions of `Launcher`. `here` has no agents: all ranks start on this host.
@@ -43,7 +44,10 @@ class Launcher(Protocol):
     options: tuple[str, ...]
 
     def link_bytes_per_s(self, deployment: Deployment) -> float | None:
-        """Return the declared rate of a node's link in one direction, for the selftest; None: not declared."""
+        """Return the declared rate of one link of a node in one direction, for the selftest; None: not declared."""
+
+    def rails(self, deployment: Deployment) -> int:
+        """Return the number of links of a node; each has as many consecutive ranks, and an agent of its own."""
 
     def refuses(self, deployment: Deployment) -> str:
         """Return why no ranks of the deployment can start from here, with the mend; empty if they can."""
@@ -76,11 +80,11 @@ class Launcher(Protocol):
         environment: Mapping[str, str],
         printed: BinaryIO,
     ) -> "subprocess.Popen[bytes]":
-        """Start `agent(towards)` on every node; the returned process ends with the agents.
+        """Start `agent(towards)` for every rail of every node; the returned process ends with the agents.
 
         Args:
-            environment: Variables of the agents, besides those of `local_ranks`: NODE (if this host is a node, it
-                is node 0) and, where their connection does not tell it, ADDRESS.
+            environment: Variables of the agents, besides those of `local_ranks`: NODE (in the order of their
+                ranks; if this host is a node, it is node 0) and, where their connection does not tell it, ADDRESS.
             printed: Takes the output of the process and the agents.
         """
 
@@ -101,6 +105,11 @@ def launcher_of(deployment: Deployment) -> Launcher:
 def no_link(_deployment: Deployment) -> float | None:
     """Return None, as `link_bytes_per_s` of a launcher that declares none."""
     return None
+
+
+def one_rail(_deployment: Deployment) -> int:
+    """Return 1, as `rails` of a launcher whose nodes have one link each."""
+    return 1
 
 
 def agent(towards: Where) -> list[str]:

@@ -205,10 +205,10 @@ class _Launched:
     def _keep_told(self) -> None:
         """Write down the nodes, and how much two clocks may have differed so far."""
         told = NodeReport(
-            nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes]),
+            nodes=nodes_text([(agent.host, agent.parts) for agent in self.nodes[:: self.agents.rails]]),
             clock_off_by_ns=sum(sorted(self.clocks_off_by_ns)[-2:]),
             fewest_cores=min(int(agent.parts["cores"]) for agent in self.nodes)
-            / (len(self.nodes) if self.on_this_host else 1),
+            / (self.agents.deployment.nodes if self.on_this_host else 1),
         )
         if self.plan.folder.is_dir():
             told.write(self.plan.folder)

@@ -6,7 +6,7 @@ options, and the reasons against them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -21,6 +21,8 @@ class Framework(StrEnum):
     FSDP = "FSDP"  # torch.distributed.fsdp.fully_shard
     PIPELINING = "pipelining"  # torch.distributed.pipelining
     TENSOR = "tensor parallel"  # functions of autograd, as in Megatron-LM
+    EXPERTS = "experts"  # functions of autograd, as in public mixtures of experts
+    CONTEXT = "context parallel"  # functions of autograd around attention
 
     @property
     def has_whole_models(self) -> bool:
@@ -36,6 +38,8 @@ class FrameworkArm:
         words: Its name for people.
         settings: Arguments of the framework's step.
         least_microbatches: With fewer it equals another arm, or cannot run.
+        least_nodes: With fewer it equals another arm.
+        counts: Whether it sends counts ahead of rows: needless where they never change.
     """
 
     name: str
@@ -43,6 +47,8 @@ class FrameworkArm:
     words: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     least_microbatches: int = 1
+    least_nodes: int = 1
+    counts: bool = False
 
 
 def _way(framework: Framework, name: str, *words: str, least: int = 1, **settings: Any) -> FrameworkArm:
@@ -51,11 +57,23 @@ def _way(framework: Framework, name: str, *words: str, least: int = 1, **setting
     )
 
 
+def _experts(
+    name: str, *words: str, nodes: int = 1, counts: bool = False, exchange: str = "padded", **settings: Any
+) -> FrameworkArm:
+    """Exchange and loss are calls apart, so each exchange has the better loss, each loss the plain exchange."""
+    given = {"exchange": exchange, "entropy": "two", **settings}
+    way = _way(Framework.EXPERTS, name, "experts by hand", *words, **given)
+    return replace(way, least_nodes=nodes, counts=counts)
+
+
 _fsdp = partial(_way, Framework.FSDP)
 FSDP = "torch FSDP"
 KEPT, JOINED, AHEAD = "kept after forward", "all units in one", "gathered ahead"
 LAST_KEPT, ONCE = "the last unit kept after forward", "gradients once a step"
 BEHIND = "sums behind weight gradients"
+PADDED, EXACT, GATHERED = "padded rows", "used rows alone", "tokens gathered"
+CONTEXT, IN_ONE = "context parallel by hand", "keys and values in one"
+BY_DDP = "gradients by DDP"
 WAYS = {
     way.name: way
     for way in (
@@ -76,6 +94,19 @@ WAYS = {
         _way(Framework.PIPELINING, "1f1b", "torch pipelining", "1F1B", schedule="Schedule1F1B", least=2),
         _way(Framework.TENSOR, "tensor_parallel", "tensor parallel by hand", hidden=False),
         _way(Framework.TENSOR, "tensor_parallel_async", "tensor parallel by hand", BEHIND, hidden=True),
+        _experts("experts", PADDED),
+        _experts("experts_ddp", PADDED, BY_DDP, ddp=True),
+        _experts("experts_functional", PADDED, "torch's functional all_to_all", exchange="functional"),
+        _experts("experts_two_steps", PADDED, "within and across nodes", nodes=2, exchange="two_steps"),
+        _experts("experts_exact", EXACT, exchange="exact", counts=True),
+        _experts("experts_exact_gathered", EXACT, "counts gathered", exchange="exact_gathered", counts=True),
+        _experts("experts_gathered", GATHERED, exchange="gathered"),
+        _experts("experts_gathered_joined", GATHERED, "routes in one with them", exchange="gathered_joined"),
+        _experts("experts_three", PADDED, "loss in three all_reduces", entropy="three"),
+        _experts("experts_logits", PADDED, "logits gathered", entropy="logits"),
+        _way(Framework.CONTEXT, "context_parallel", CONTEXT, joined=False),
+        _way(Framework.CONTEXT, "context_parallel_joined", CONTEXT, IN_ONE, joined=True),
+        _way(Framework.CONTEXT, "context_parallel_ddp", CONTEXT, IN_ONE, BY_DDP, joined=True, ddp=True),
     )
 }
 MEANING = {
@@ -83,6 +114,8 @@ MEANING = {
     Framework.FSDP: "torch's own data parallelism with parameters in shards (fully_shard), with these settings",
     Framework.PIPELINING: "torch's own pipeline schedule, gradients of its stages averaged by DDP",
     Framework.TENSOR: "functions of autograd that sum over ranks, as in Megatron-LM, the parts of a block in one",
+    Framework.EXPERTS: "functions of autograd that bring rows to their experts and back, as in public libraries",
+    Framework.CONTEXT: "functions of autograd that gather keys and values in front of attention",
 }
 
 

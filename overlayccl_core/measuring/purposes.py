@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+EARLY_STEPS = 6  # the first of a course of losses: so far rounding has not been amplified
+
 
 class Purpose(StrEnum):
     """The purposes of a course of steps."""

@@ -31,7 +31,7 @@ def fits(captured: pl.DataFrame) -> pl.DataFrame:
 
 
 def _problems(calls: Sequence[Mapping[str, Any]], is_ring: bool) -> Iterator[str]:
-    """The Problem of each call of a rank; empty: none of the nine."""
+    """The Problem of each call of a rank; empty: none of them."""
     goes_into_others = {
         before
         for call in calls

@@ -7,7 +7,7 @@ from typing import Any
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.settings import ProbeSection
+from overlayccl_core.configuration.sections import ProbeSection
 from overlayccl_core.probes.probe import Probe, ProbeRole
 from overlayccl_core.timing.batch import TimingBatch, time_programs
 

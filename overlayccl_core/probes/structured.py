@@ -47,6 +47,7 @@ COALESCED_GRID = (
     (2**19, 4, 1),
 )  # last: calls in flight
 NARROW_GRID = ((2**14, 3), (2**18, 2), (2**20, 1))
+HEADS, HEAD_DIM = 8, 16  # of attention
 ARITHMETIC_SIZES = ((2**10, 16), (2**16, 4), (2**19, 1), (2**22, 1))
 AFTER_WORK_GRID = ((2**10, 6), (2**14, 4), (2**18, 3), (2**21, 1))
 SUBGROUP_GRID = Grid(alone=((2**8, 3), (2**17, 2), (2**20, 1)), together=((2**8, 6), (2**17, 3)))
@@ -208,6 +209,13 @@ def _copied(layout: Layout) -> Operation:
     return lambda xs: nodes.make_view(xs, layout(xs[0].size))
 
 
+def attended(xs: Sequence[Node]) -> Node:
+    """Attention of a value to itself, all of it seen: its queries are its keys and its values."""
+    size = xs[0].size // (HEADS * HEAD_DIM)
+    attr = RowAttr(name="attend", width=HEAD_DIM, first=(size - 1,), heads=HEADS)
+    return nodes.make_rowwise(attr, [xs[0]] * 3)
+
+
 # name, operation, operands of each, (elements of an operand, how many)
 LOCAL_WORK: tuple[tuple[str, Operation, int, tuple[tuple[int, int], ...]], ...] = (
     ("repeat-4", _copied(repeated(4)), 1, ((2**12, 8), (2**18, 2), (2**20, 1))),
@@ -223,6 +231,7 @@ LOCAL_WORK: tuple[tuple[str, Operation, int, tuple[tuple[int, int], ...]], ...] 
     ("scale", lambda xs: nodes.make_scale(xs[0], 3), 1, ARITHMETIC_SIZES),
     ("cast", lambda xs: nodes.make_cast(xs[0], DType.BFLOAT16), 1, ARITHMETIC_SIZES),
     ("exp", lambda xs: nodes.make_rowwise(RowAttr(name="exp"), xs), 1, ARITHMETIC_SIZES),
+    ("attend", attended, 1, ((2**11, 8), (2**14, 4), (2**16, 1))),
 )
 
 

@@ -12,8 +12,10 @@ OVERLAYCCL_RECORD, OVERLAYCCL_WAYS or OVERLAYCCL_LOSSY every process group of th
 """
 
 import os
+from collections import ChainMap
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .group import Passage
@@ -36,7 +38,7 @@ def autoload() -> None:
         fake.prepare()
     folder, ways, lossy = (os.environ.get(f"OVERLAYCCL_{name}", "") for name in ("RECORD", "WAYS", "LOSSY"))
     count, _, timed = os.environ.get("OVERLAYCCL_STEPS", "").partition(" ")
-    said: dict[str, object] = {}
+    said: dict[str, Mapping[str, Any]] = {}
     if timed:
         from .stopwatch import Stopwatch
 
@@ -50,21 +52,21 @@ def autoload() -> None:
 
             below = fake.passed if alone else plain
             return StepRecorder(Path(folder), whole=bool(os.environ.get("OVERLAYCCL_WHOLE")), below=below)
-        if ways and lossy:
-            raise ValueError("OVERLAYCCL_WAYS and OVERLAYCCL_LOSSY do not go together: give one of them")
+        found: list[Any] = []
+        if lossy:
+            from .lossy import Lossy
+
+            found.append(Lossy(lossy))
         if ways:
             from .tuned import Tuned
 
             kept = os.environ.get("OVERLAYCCL_TUNED")
-            tuned = Tuned(Path(ways), Path(kept) if kept else None)
-            said.update(made=tuned.made, numerics=tuned.numerics)
-            return tuned
-        if lossy:
-            from .lossy import Lossy
+            found.append(Tuned(Path(ways), Path(kept) if kept else None))
+        said.update({of: ChainMap(*(getattr(one, of) for one in found)) for of in ("made", "numerics")})
+        if len(found) == 2:
+            from .two_passages import TwoPassages
 
-            compressed = Lossy(lossy)
-            said.update(made=compressed.made, numerics=compressed.numerics)
-            return compressed
-        return plain
+            return TwoPassages(*found)
+        return found[0] if found else plain
 
     install(passage, every=bool(folder or ways or lossy), library=fake.LIBRARY if alone else "")

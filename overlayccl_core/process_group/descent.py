@@ -13,9 +13,10 @@ from statistics import NormalDist, fmean, median, stdev
 from typing import NamedTuple
 
 FEWEST, MOST = 6, 60  # pairs: a verdict needs the first; after the second the best stays
-PROMISING = 1.05, 180  # times as fast, though not beyond noise: then so many pairs
+MOST_OF_FASTER = 180  # pairs of a way that looks FASTER, though not beyond noise
 CONFIDENCE = 0.99  # of an interval: there are many looks
-FASTER = 1.02  # times as fast, with all of its interval: less is not worth a change
+SURE = 0.998  # of an interval beside the way that the call begins in: of equal ways it stays
+FASTER = 1.02  # times as fast: less is not worth more pairs
 FUTILE = 1.1, 16  # times as slow, after so many pairs: more would not make it the faster one
 HOPELESS = 1.5  # times as slow as the best: other parts of this family are not tried
 
@@ -42,13 +43,13 @@ class ArmTrial:
     @property
     def is_better(self) -> bool:
         """Whether it is faster beyond noise."""
-        return self.high < 1 / FASTER
+        return self.high < 1
 
     @property
     def is_over(self) -> bool:
         """Whether more pairs would tell no more that counts."""
         told = self.is_better or self.low > 1 / FASTER or (self.ratio > FUTILE[0] and self.pairs >= FUTILE[1])
-        most = PROMISING[1] if self.ratio < 1 / PROMISING[0] else MOST
+        most = MOST_OF_FASTER if self.ratio < 1 / FASTER else MOST
         return self.pairs >= most or (self.pairs >= FEWEST and told)
 
 
@@ -61,34 +62,48 @@ class Descent:
         best: The fastest so far; it begins as the way that the call is made in now.
         trial: On trial beside it; None: all is known.
         trials: Those that are over.
+        known: Those of a run before, which began as this one: they are not made again.
     """
 
     arms: Sequence[TunedArm]
     best: TunedArm
     trial: TunedArm | None = None
     trials: list[ArmTrial] = field(default_factory=list)
+    known: Sequence[ArmTrial] = ()
     _pairs: list[float] = field(default_factory=list)
     _next: "Iterator[TunedArm] | None" = None
+    _first: TunedArm | None = None
 
     def __post_init__(self) -> None:
-        self._next = self._walk()
-        self.trial = next(self._next, None)
+        self._next, self._first = self._walk(), self.best
+        self._advance()
 
     def feed(self, pairs: Sequence[tuple[float, float]]) -> ArmTrial | None:
         """Add times, (best, trial) each; return the trial if it is over now."""
         if self.trial is None:
             return None
         self._pairs += [math.log(trial / best) for best, trial in pairs]
-        trial = ArmTrial(self.trial, self.best, len(self._pairs), *interval(self._pairs))
+        sure = SURE if self.best is self._first else CONFIDENCE
+        trial = ArmTrial(self.trial, self.best, len(self._pairs), *interval(self._pairs, sure))
         if not trial.is_over:
             return None
-        self.trials.append(trial)
         self._pairs = []
+        self._note(trial)
+        self._advance()
+        return trial
+
+    def _note(self, trial: ArmTrial) -> None:
+        self.trials.append(trial)
         if trial.is_better:
             self.best = trial.arm
+
+    def _advance(self) -> None:
+        """Go on to the next way of which nothing is known."""
         assert self._next is not None
-        self.trial = next(self._next, None)
-        return trial
+        before = {(one.arm, one.best): one for one in self.known}
+        while (trial := next(self._next, None)) is not None and (trial, self.best) in before:
+            self._note(before[trial, self.best])
+        self.trial = trial
 
     def _walk(self) -> Iterator[TunedArm]:
         """Yield what is tried, one after the other; between two the verdict on the first is in `trials`."""
@@ -113,18 +128,18 @@ class Descent:
                     here = 1.0 if self.best is not best else ratio  # over the best of now
 
 
-def interval(logs: Sequence[float]) -> tuple[float, float, float]:
-    """Return (low, ratio, high): the mean of logarithms of ratios, with Student's interval at CONFIDENCE."""
+def interval(logs: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """Return (low, ratio, high): the mean of logarithms of ratios, with Student's interval."""
     freedom, middle = len(logs) - 1, fmean(logs)
     if freedom < 1:
         return 0.0, math.exp(middle), math.inf
-    half = _student(freedom) * stdev(logs) / math.sqrt(len(logs))
+    half = _student(freedom, confidence) * stdev(logs) / math.sqrt(len(logs))
     return math.exp(middle - half), math.exp(middle), math.exp(middle + half)
 
 
-def _student(freedom: int) -> float:
+def _student(freedom: int, confidence: float) -> float:
     """Return the quantile of Student's distribution, by the first terms of Abramowitz and Stegun 26.7.5."""
-    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     return z + first / freedom + second / freedom**2
 

@@ -1,8 +1,8 @@
 """The passage that makes sums of some groups in fewer bytes, with error feedback; every other call stays.
 
-A sum is made in two calls, as in 1-bit Adam (Tang et al., ICML 2021): each rank sends each other its part of the
-numbers, compressed (all_to_all), and adds up its own part in float32; then it sends this one, compressed, to all
-(all_gather). A reduce_scatter is the first call alone. All ranks decode the same bytes, so their results are equal.
+A sum is made in two exchanges, as in 1-bit Adam (Tang et al., ICML 2021): each rank sends each other its part of
+the numbers, compressed, and adds up its own part in float32; then it sends this one, compressed, to all. A
+reduce_scatter is the first exchange alone. All ranks decode the same bytes, so their results are equal.
 
 What a call loses is kept for the call in the same place of the next training step: of the same group, kind and
 size, with as many such calls before it in its step. It takes as much memory as all numbers that a step sums.
@@ -33,6 +33,7 @@ from .ways import ends, options, stride
 
 KINDS = ("all_reduce", "reduce_scatter")
 REDUCTIONS = ("SUM", "AVG")
+TAG = 0x6C6F  # of our messages, apart from the script's own
 FORGOTTEN = 100
 """Training steps after which what nobody asked for is forgotten: the place is in no step any more."""
 
@@ -60,6 +61,10 @@ class Lossy:
         at_each_step(self._end_step)
         keep_out_of_coalescing()
         atexit.register(self._end)
+
+    def means(self, ranks: int, stride: int) -> bool:
+        """Return whether the setting is for a group of so many ranks, so far apart."""
+        return self._setting.is_for(ranks, stride)
 
     def _end_step(self) -> None:
         self._steps += 1
@@ -162,14 +167,29 @@ def summed(
     size, elements = group.size(), numbers.numel()
     part = -(-elements // size)
     sent = feedback.encode(compressor, "mine", F.pad(numbers, (0, size * part - elements)).view(size, part))
-    received = torch.empty_like(sent)
-    dist.all_to_all_single(received, sent, group=group)
-    mine = compressor.decode(received, part).sum(0, keepdim=True)
+    mine = compressor.decode(_exchanged(group, sent), part).sum(0, keepdim=True)
     if scattered:
         return mine[0]
     sent = feedback.encode(compressor, "sum", mine)
-    dist.all_gather(list(received.split(1)), sent, group=group)
-    return compressor.decode(received, part).flatten()[:elements]
+    return compressor.decode(_exchanged(group, sent.expand(size, -1)), part).flatten()[:elements]
+
+
+def _exchanged(group: Group, rows: torch.Tensor) -> torch.Tensor:
+    """Return what each rank of the group has in its row for this one [ranks, bytes].
+
+    On a CPU each receive goes out before any send: gloo says that it is ready behind what this rank sends.
+    """
+    received = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    if rows.device.type != "cpu":
+        dist.all_to_all_single(received, rows.contiguous(), group=group)
+        return received
+    received[group.rank()] = rows[group.rank()]
+    others = [rank for rank in range(group.size()) if rank != group.rank()]
+    works = [dist.irecv(received[rank], group=group, group_src=rank, tag=TAG) for rank in others]
+    works += [dist.isend(rows[rank], group=group, group_dst=rank, tag=TAG) for rank in others]
+    for work in works:
+        work.wait()
+    return received
 
 
 def sum_of(

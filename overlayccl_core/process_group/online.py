@@ -28,8 +28,10 @@ from .parts import FOUND, Key
 
 EXPLORING = 2
 """Pairs of a plan with a way on trial."""
-SETTLED = 256
-"""Calls of a plan without."""
+SETTLED = 16
+"""Training steps of a plan without: so late a change is seen."""
+ABSENT = 16
+"""Training steps without a call of a key that is on trial: then another that overlaps may be."""
 COLD = 8
 """First calls of a key, which nobody counts."""
 LONGEST = 64
@@ -71,8 +73,9 @@ class Tuner:
         store: The group's, for plans.
         digest: Of the ways: a plan is for these.
         found: The way that was found before; what counts is the leader's.
+        known: Trials of a run before, if not all ways were tried then.
         leads: Whether this rank writes the plans.
-        keep: Called on the leader when all ways are tried; whoever wants the latest times kept calls it later.
+        keep: Called on the leader after each trial; whoever wants the latest times kept calls it later.
         turn: Held by the one of the calls that overlap that is on trial now.
     """
 
@@ -85,12 +88,13 @@ class Tuner:
         digest: str,
         *,
         found: TunedArm | None = None,
+        known: Sequence[ArmTrial] = (),
         leads: bool,
         keep: Callable[[], None] = lambda: None,
         turn: threading.Lock | None = None,
     ) -> None:
         self.key, self.arms, self.leads = key, {arm.way: arm for arm in arms}, leads
-        self.descent = Descent(arms if found is None else (found,), found or arms[0])
+        self.descent = Descent(arms if found is None else (found,), found or arms[0], known=known)
         self.watch = Watch()
         self.reopened: list[int] = []
         self._store, self._digest, self.keep = store, digest, keep
@@ -103,6 +107,7 @@ class Tuner:
         self._count = 0
         self._step_began: int | None = None
         self._of_step = 1
+        self._absent = 0  # steps without a call
 
     def way(self, now: float, *, is_awaited: bool = True) -> str:
         """Return the way of the next call, and count it: it counts on all ranks, whatever becomes of it here.
@@ -131,8 +136,11 @@ class Tuner:
 
     def end_step(self) -> None:
         """A training step of the script is over."""
-        self._of_step = max(1, min(self._count - (self._step_began or 0), LONGEST))
-        self._step_began = self._count
+        calls = self._count - (self._step_began or 0)
+        self._of_step, self._step_began = max(1, min(calls, LONGEST)), self._count
+        self._absent = 0 if calls else self._absent + 1
+        if self._absent == ABSENT:
+            self._give_turn()
 
     @property
     def found(self) -> TunedArm | None:
@@ -148,7 +156,7 @@ class Tuner:
         """Learn from the calls of the plan that is over, and write the next."""
         self._learn(now)
         trial = self.descent.trial
-        length = SETTLED // self._of_step or 1 if trial is None else 2 * EXPLORING
+        length = SETTLED if trial is None else 2 * EXPLORING
         on_trial = trial.way if trial is not None and self._may_try() else ""
         plan = CallPlan(
             *(
@@ -187,8 +195,7 @@ class Tuner:
                     pairs.append((second, first) if is_first else (first, second))
             if pairs and self.descent.feed(pairs):
                 self._give_turn()
-                if self.descent.trial is None:
-                    self.keep()
+                self.keep()
             return
         is_watched = self.descent.trial is None and plan.first  # the first calls are cold
         if is_watched and any([self.watch.feed(seconds / plan.half) for seconds in halves if seconds]):
@@ -238,26 +245,36 @@ class Findings:
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{self._file} is no file of findings ({error!r}): remove it") from error
 
-    def begin(self, name: str, key: Key, role: str, arms: Sequence[TunedArm]) -> TunedArm | None:
-        """Return the way that was found for a call, if it is one of these.
+    def begin(
+        self, name: str, key: Key, role: str, arms: Sequence[TunedArm]
+    ) -> tuple[TunedArm | None, list[ArmTrial]]:
+        """Return the way that was found for a call, if it is one of these; and the trials, if not all were made.
 
         Of a group that is new: what was found for such a call of another group in that role.
         """
         alike = (row for row in self._rows.values() if (row["key"], row["role"]) == ([*key], role))
-        found = self._rows.get(name) or next(alike, {})
-        return next((arm for arm in arms if arm.way == found.get("way")), None)
+        row, of = self._rows.get(name) or next(alike, {}), {arm.way: arm for arm in arms}
+        if row.get("done", True):
+            return of.get(row.get("way", "")), []
+        pairs_to_high = ("pairs", "low", "ratio", "high")
+        return None, [
+            ArmTrial(of[one["way"]], of[one["best"]], *(one[name] for name in pairs_to_high))
+            for one in row["trials"]
+            if one["way"] in of and one["best"] in of
+        ]
 
     def add(self, name: str, role: str, tuner: Tuner) -> None:
-        """Add what was found of a call that settled, with its latest time, and write the file.
+        """Add what was found of a call so far, with its latest time, and write the file.
 
         Of calls that go on beside others the time is that of the step, divided by their number.
         """
-        if self._file is None or tuner.found is None:
+        if self._file is None:
             return
         with self._lock:  # groups have threads of their own
             trials = _trials(tuner.descent.trials) or self._rows.get(name, {}).get("trials", [])
             latest = tuner.watch.latest_s
-            row = {"key": [*tuner.key], "role": role, **tuner.found._asdict(), "trials": trials}
+            best, is_done = tuner.descent.best, tuner.found is not None
+            row = {"key": [*tuner.key], "role": role, **best._asdict(), "done": is_done, "trials": trials}
             row["us"] = self._rows.get(name, {}).get("us") if latest is None else latest * 1e6
             self._rows[name] = row
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ class Stopwatch:
         said: What else is written, looked at once they are over.
     """
 
-    def __init__(self, folder: Path, steps: int, said: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, steps: int, said: Mapping[str, Mapping[str, Any]]) -> None:
         self._folder, self._steps, self._said = folder, steps, said
         self._ends: list[int] = []
         self._losses: list[list[torch.Tensor]] = [[]]
@@ -41,6 +42,7 @@ class Stopwatch:
         file = self._folder / f"rank-{job()['rank']}.json"
         losses = [[one.item() for one in step] for step in self._losses]
         partial = file.with_suffix(".part")
-        partial.write_text(json.dumps({"ends": self._ends, "losses": losses, **self._said}))
+        said = {of: dict(one) for of, one in self._said.items()}
+        partial.write_text(json.dumps({"ends": self._ends, "losses": losses, **said}))
         partial.replace(file)
         leave_together()

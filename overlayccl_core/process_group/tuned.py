@@ -271,10 +271,13 @@ class Tuned:
             if not self._tuners:
                 self._findings = Findings(self._folder, dist.get_rank(), _here(self._ways.digest))
             before = self._tuners.setdefault(name, [])  # of groups of the same ranks
-            found = before[-1].found if before else self._findings.begin(name, key, role, arms)
+            found, known = self._findings.begin(name, key, role, arms)
+            if before:
+                found, known = before[-1].found, before[-1].descent.trials
             kept.tuners[key] = tuner = Tuner(
                 *(key, f"{name}, {kept.token}", arms, kept.plans(), self._ways.digest),
                 found=found,
+                known=known,
                 leads=not group.rank(),
                 keep=lambda: self._findings.add(name, role, tuner),
                 turn=self._turn,

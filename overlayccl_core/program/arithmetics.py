@@ -202,7 +202,12 @@ class Origins:
 
     def rowwise(self, operands: list[Array], first: NDArray[np.int64], node: Node) -> Array:
         """Number each element of the result by all its terms, in order. No number is a zero."""
-        form, rows = node.row.operation.form, node.row.rows(operands)
+        form = node.row.operation.form
+        if form is Form.HEADS:  # of everything
+            terms = [*(_row(x) for x in operands), first[:, None], np.arange(node.size)]
+            shape = np.broadcast_shapes(*(x.shape for x in terms))
+            return _mixed(np.ones(shape, np.int64), terms, (node.kind, node.row.key, node.dtype))
+        rows = node.row.rows(operands)
         terms = [_row(x) for x in rows] if form in (Form.REDUCE, Form.PICK) else rows
         if node.row.operation.commutes:
             terms = [np.minimum(*terms), np.maximum(*terms)]

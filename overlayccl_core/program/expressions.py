@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from overlayccl_core.program import chunks
 from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.operators import BINARY, UNARY, computed, kind_of, not_integers
 from overlayccl_core.program.recorder import IO, Value
@@ -96,13 +97,15 @@ def _attribute(base: Any, name: str) -> Any:
         return getattr(base, name)
     if isinstance(base, Value) and name in ("shape", "dtype"):
         return getattr(base, name)
+    if isinstance(base, chunks.Reference) and name in ("copy", "reduce"):
+        return getattr(base, name)
     if isinstance(base, int) and name == "bit_length":
         return base.bit_length
     if isinstance(base, list) and name in ("append", "extend"):
         raise Rejected(f"no .{name}: lists are joined, a += [x] or a comprehension")
     raise Rejected(
-        f"no attribute .{name} of {kind_of(base)}: there are p.<name>, io.read, io.write, x.shape, x.dtype and"
-        " n.bit_length"
+        f"no attribute .{name} of {kind_of(base)}: there are p.<name>, io.read, io.write, x.shape, x.dtype, c.copy,"
+        " c.reduce and n.bit_length"
     )
 
 
@@ -148,9 +151,18 @@ def _call(node: ast.Call) -> Compiled:
             raise Rejected(f"{kind_of(called)} cannot be called")
         for argument in (*arguments, *keywords.values()):
             scope.fuel.weigh(argument)
-        return called(*arguments, **keywords)
+        chunks.place.set((scope.file, node.lineno))
+        plain = [_for_words(argument, scope) for argument in arguments]
+        return called(*plain, **{name: _for_words(value, scope) for name, value in keywords.items()})
 
     return _located(run, node)
+
+
+def _for_words(argument: Any, caller: Scope) -> Any:
+    """A function of the source as one of Python's, which a word may call."""
+    if isinstance(argument, Function):
+        return lambda *arguments: argument.call(arguments, {}, caller)
+    return argument
 
 
 def binary(op: ast.operator, left: Compiled, right: Compiled, node: ast.expr | ast.stmt) -> Compiled:

@@ -3,13 +3,12 @@
 A source is never executed as Python. Each syntax node on the allow-list is compiled to a closure over scopes of
 our own; every call, iteration and made item spends fuel, so endless loops and bombs end after the same number of
 steps on every machine. Nothing reachable has attributes beyond `p.<name>`, `io.read`, `io.write`, `x.shape`,
-`x.dtype` and `n.bit_length`. This file: loading, calling, statements. `expressions.py`: expressions.
-`operators.py`: arithmetic. `scopes.py`: fuel, names, functions.
+`x.dtype`, `c.copy`, `c.reduce` and `n.bit_length`. This file: loading, calling, statements. `expressions.py`:
+expressions. `operators.py`: arithmetic. `scopes.py`: fuel, names, functions.
 """
 
 import ast
 from functools import lru_cache
-from typing import Any
 
 from overlayccl_core.program import language
 from overlayccl_core.program.expressions import binary, condition, expression, items, target
@@ -95,13 +94,13 @@ def _ways(name: str, fuel: Fuel, ways: WaysOf, files: tuple[str, ...]) -> Ways:
     return Ways(name, functions)
 
 
-def call(scope: Scope, name: str, io: IO, parameters: dict[str, Any]) -> None:
+def call(scope: Scope, name: str, io: IO, parameters: Parameters) -> None:
     """Run one function of a loaded source as a strategy."""
     function = scope.names.get(name)
     if not isinstance(function, Function):
         known = [n for n, v in scope.names.items() if isinstance(v, Function) and not n.startswith("_")]
         raise Rejected(f"no strategy {name!r} in the source: there are {', '.join(known) or 'none'}")
-    function.call([io, Parameters(parameters)], {}, scope)
+    function.call([io, parameters], {}, scope)
 
 
 def _block(statements: list[ast.stmt]) -> Compiled:

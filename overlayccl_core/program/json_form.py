@@ -16,7 +16,7 @@ from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.program.problem_json import problem_from_json, problem_to_json
 from overlayccl_core.program.program import BOUNDARY, Boundary, Event, Issue, Program, Read, Write
-from overlayccl_core.program.rowwise import RowAttr
+from overlayccl_core.program.rowwise import Form, RowAttr
 
 VERSION = 4
 SCHEMA_PATH = Path(__file__).with_name("program.schema.json")
@@ -132,7 +132,8 @@ class _Writer:
             case Kind.CAST:
                 return {}
             case Kind.ROWWISE:
-                return {"operation": x.row.name, "width": x.row.width, "first": list(x.row.first)}
+                heads = {"heads": x.row.heads} if x.row.operation.form is Form.HEADS else {}
+                return {"operation": x.row.name, "width": x.row.width, "first": list(x.row.first), **heads}
             case Kind.COLLECTIVE_PERMUTE:
                 return {"sources": list(x.sources), "label": _label_to_json(x.label)}
             case _:
@@ -206,7 +207,8 @@ def _node_from_json(
         case Kind.CAST:
             return nodes.make_cast(operands[0], DType(fields["dtype"]))
         case Kind.ROWWISE:
-            attr = RowAttr(name=fields["operation"], width=fields["width"], first=_first(fields, problem))
+            first, heads = _first(fields, problem), fields.get("heads", 1)
+            attr = RowAttr(name=fields["operation"], width=fields["width"], first=first, heads=heads)
             return nodes.make_rowwise(attr, operands, DType(fields["dtype"]))
         case Kind.COLLECTIVE_PERMUTE:
             return nodes.make_permute(

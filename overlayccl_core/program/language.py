@@ -16,7 +16,9 @@ import numpy as np
 
 from overlayccl_core.program import effort, maps, nodes
 from overlayccl_core.program.calls import make_call
+from overlayccl_core.program.chunks import chunked, parallelize  # noqa: F401  they are words, too
 from overlayccl_core.program.groups import Groups, groups_of, world
+from overlayccl_core.program.heads import attend, attend_backward, combine  # noqa: F401  likewise
 from overlayccl_core.program.kinds import Kind, NotApplicable, Reduction, Rejected
 from overlayccl_core.program.recorder import Value, active, check_axes, dtype_of
 from overlayccl_core.program.rowwise import RowAttr

@@ -2,7 +2,8 @@
 
 One list, three readers: the emitter prints the steps, the cost model counts them, peak memory walks them. Scales
 run at the birth of their values (scaling.py). A local value is made right before its first use. A collective
-starts asynchronously; the wait stands before the first use of its value, at a boundary, or at the end. A sum of
+starts asynchronously; the wait stands before the first use of its value, at a boundary, or at the end. Attention of
+values that are there is made before a wait, however late it is used: it hides the call, and lets keys go. A sum of
 two whole values adds them as they are; other sums add up the parts of one buffer.
 
 If ranks compile what they run (a `uniform` Case), a graph keeps data dependence only, not the module's order, and
@@ -11,6 +12,7 @@ nothing waits before the end of a graph. So no step waits there, none has collec
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +20,7 @@ from overlayccl_core.program.calls import Call
 from overlayccl_core.program.kinds import IssueOrder, Kind
 from overlayccl_core.program.nodes import Node, Port, topological
 from overlayccl_core.program.problem import Problem
-from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
+from overlayccl_core.program.program import Boundary, Event, Issue, Program, Read, Write
 from overlayccl_core.program.rowwise import Form
 from overlayccl_core.program.scaling import scaled_at_birth
 from overlayccl_core.program.segments import RunSegment, walk
@@ -108,8 +110,9 @@ def lets_work(problem: Problem, step: Step) -> bool:
 
 
 def _lower(program: Program) -> tuple[Step, ...]:
-    lowering = _Lowering(program.problem.case.uniform)
-    for index, event in enumerate(scaled_at_birth(program)):
+    events = scaled_at_birth(program)
+    lowering = _Lowering(program.problem.case.uniform, _attentions(events))
+    for index, event in enumerate(events):
         lowering.event = index
         match event:
             case Read(port):
@@ -145,9 +148,17 @@ def _operands(step: Step | _Draft) -> tuple[Node, ...]:
     return step.addends or tuple(y for x in step.nodes for y in x.operands)
 
 
+def _attentions(events: Iterable[Event]) -> list[Node]:
+    """The operations of attention behind the events, operands first."""
+    used = [x for event in events if isinstance(event, Issue) for x in event.call]
+    used += [event.node for event in events if isinstance(event, Write)]
+    return [x for x in topological(used) if x.kind is Kind.ROWWISE and x.row.operation.form is Form.HEADS]
+
+
 class _Lowering:
-    def __init__(self, uniform: bool) -> None:
+    def __init__(self, uniform: bool, attentions: list[Node]) -> None:
         self.uniform = uniform
+        self.attentions = attentions  # not made yet
         self.steps: list[_Draft] = []
         self.event = 0
         self.made: set[Node] = set()
@@ -159,7 +170,9 @@ class _Lowering:
         self.steps.append(_Draft(action, self.event, nodes, port, plan, self.in_flight))
 
     def wait_for(self, node: Node) -> None:
-        if call := self.pending.get(node):
+        if node in self.pending:
+            self.attend_meanwhile()
+            call = self.pending[node]
             self.add(Action.WAIT, call)
             self.in_flight -= 1
             for x in call:
@@ -169,6 +182,15 @@ class _Lowering:
         for node in list(self.pending):  # one wait is for all values of its call
             self.wait_for(node)
 
+    def attend_meanwhile(self) -> None:
+        """Make the attention that waits for nothing."""
+        for x in self.attentions:
+            below = topological([x], self.made)
+            there = all(y.kind in _LOCAL and self.pending.keys().isdisjoint(y.operands) for y in below)
+            if there:
+                self.make(x)
+        self.attentions = [x for x in self.attentions if x not in self.made]
+
     def use(self, node: Node) -> None:
         """Make a node's value and wait for it."""
         self.make(node)
@@ -176,11 +198,14 @@ class _Lowering:
 
     def make(self, node: Node) -> None:
         """Make a node's value from started collectives; it may be one of them."""
+        if node in self.made:
+            return
         for x in topological([node], self.made):
             for y in x.operands:
                 self.wait_for(y)
-            self.add(_LOCAL[x.kind], (x,))
-            self.made.add(x)
+            if x not in self.made:  # before the wait, perhaps
+                self.add(_LOCAL[x.kind], (x,))
+                self.made.add(x)
 
     def start(self, call: Call) -> None:
         """Start a call; its values stay in flight (unless uniform)."""

@@ -1,5 +1,6 @@
 """Exact peak memory of a Program on one rank, from its steps and the segments' timeline."""
 
+from overlayccl_core.program import attention
 from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.lowering import LOCAL_ACTIONS, Action, Step, lower
 from overlayccl_core.program.nodes import Node
@@ -30,11 +31,10 @@ def peak_bytes(program: Program) -> int:
         for node in step.nodes:
             owner = base[node]
             made.setdefault(owner, i)
-            used = [node, *step.operands] if step.action in _USES_OPERANDS else [node]
             if step.action is Action.WRITE and step.port in released:
                 last[owner] = max(last.get(owner, 0), end_of_event[released[step.port]])
-            for x in used:
-                last[base[x]] = max(last.get(base[x], 0), i)
+        for x in (*step.nodes, *step.operands) if step.action in _USES_OPERANDS else step.nodes:
+            last[base[x]] = max(last.get(base[x], 0), i)
     change = [0] * (len(steps) + 1)
     for x, first in made.items():
         if x.kind is not Kind.INPUT:
@@ -55,6 +55,10 @@ def _meanwhile(step: Step) -> int:
         return sum(y.bytes for y in x.operands)
     if x is not None and step.action is Action.ROWWISE and x.row.operation.form is Form.ONE_HOT:
         return x.size  # a mask, one byte an element
+    if x is not None and step.action is Action.ROWWISE and x.row.operation.form is Form.HEADS:
+        of = x.row.heads_of([y.size for y in x.operands])
+        held = attention.OPERATIONS[x.row.name].held
+        return max(sum(of.bytes(one, x.dtype.bytes) for one in together) for together in held) - x.bytes
     return 0
 
 

@@ -272,6 +272,8 @@ def make_rowwise(attr: RowAttr, operands: Sequence[Node], dtype: DType | None = 
         raise Rejected(f"{attr.name} of ids: integers are looked up by (pick, one_hot), never computed with")
     if len({*dtypes}) > 1:
         raise Rejected(f"{attr.name} of {sorted(d.value for d in {*dtypes})}: cast to one dtype first")
+    if attr.operation.form is Form.HEADS and {*dtypes} & {DType.BFLOAT16, DType.FLOAT16}:
+        raise Rejected(f"{attr.name} is in 32 bits at least: cast what has 16")
     if attr.operation.form is Form.REDUCE and attr.width == 1:
         return operands[0]
     try:
@@ -370,18 +372,22 @@ def topological(roots: Iterable[Node], known: "set[Node] | Mapping[Node, Any]" =
     """All nodes below the roots, operands first, except nodes in `known` and those used only by them."""
     order: list[Node] = []
     seen: set[Node] = set()
-    stack = [x for x in reversed(list(roots)) if x not in known]
-    opened: set[Node] = set()
+    stack: list[Node | None] = [x for x in reversed(list(roots)) if x not in known]
     while stack:
-        x = stack[-1]
-        if x in seen:
-            stack.pop()
-        elif x in opened or not x.operands:
+        x = stack.pop()
+        if x is None:  # all operands of the next one are in the order
+            order.append(stack.pop())  # type: ignore[arg-type]
+        elif x in seen:
+            continue
+        elif x.operands:
             seen.add(x)
-            order.append(stack.pop())
+            stack += (x, None)
+            for y in reversed(x.operands):
+                if y not in seen and y not in known:
+                    stack.append(y)
         else:
-            opened.add(x)
-            stack += [y for y in reversed(x.operands) if y not in opened and y not in seen and y not in known]
+            seen.add(x)
+            order.append(x)
     return order
 
 

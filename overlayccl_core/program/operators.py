@@ -100,6 +100,7 @@ _KINDS = {
     "Parameters": "p",
     "IO": "io",
     "Ways": "a file of ways",
+    "Reference": "a reference to chunks",
     "NoneType": "None",
     "Builtin": "function",
 }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from overlayccl_core.program.case import Case, ParameterValue, count
 from overlayccl_core.program.kinds import DType, Placement, Rejected
 from overlayccl_core.program.nodes import Node, Port, make_input
+from overlayccl_core.program.rowwise import ELEMENTARY
 
 
 class Direction(StrEnum):
@@ -115,9 +116,10 @@ class Nonlinear:
         parts: port -> number of its rows, one for each of many parts of equal meaning (tokens).
         named: Ports with an element in a row for each thing named by ids (words), split over the ranks in order;
             -inf there is padding. Without `parts` and `named` nothing is known to be alike.
+        operations: The nonlinear operations (rowwise.py) that may solve it; no others.
         means: output -> the port of `parts` whose mean it is, as a scaled sum; every other output is in `parts`.
-        backward: The backward Problem. Its inputs are ports of the forward under their own names and cotangents of
-            outputs (`d_` before the name).
+        backward: The backward Problem. Its inputs are ports of the forward under their own names (outputs saved or
+            not), and cotangents of outputs (`d_` before the name).
         backward_reference: The plainest correct strategy of the backward.
         wrong_saved: wrong_saved(inputs, saved), both port -> [ranks, elements], says in a sentence what a forward
             may not save; empty if every backward takes it.
@@ -126,6 +128,7 @@ class Nonlinear:
     draws: Callable[[np.random.Generator, bool, Alike | None], Iterable[Draw]]
     parts: Mapping[Port, int] = field(default_factory=dict)
     named: tuple[Port, ...] = ()
+    operations: frozenset[str] = ELEMENTARY
     means: Mapping[Port, Port] = field(default_factory=dict)
     backward: "Problem | None" = None
     backward_reference: Callable[[Any, Any], None] | None = None

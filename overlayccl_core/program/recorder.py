@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from overlayccl_core.program import effort
 from overlayccl_core.program.calls import bare
@@ -64,10 +65,11 @@ class IO:
 
 
 class Recorder:
-    """Records the events of one strategy at one Problem."""
+    """Records the events of one strategy at one Problem; `parameters`: the strategy's `p`."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.parameters: Any = None
         self.events: list[Event] = []
         self._read: set[Port] = set()
         self._issued: set[Node] = set()

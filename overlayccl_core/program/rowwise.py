@@ -2,17 +2,19 @@
 
 A value is rows of `width` elements. Operands and results are wide (whole rows) or narrow (one element for each
 row, counting for all its elements). If all are equally large, the width is 1. An operation's meaning, its printed
-form and its cost stand here and nowhere else.
+form and its cost stand here and nowhere else; those of attention, which are of whole heads, in attention.py.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from overlayccl_core.program import attention
 from overlayccl_core.program.kinds import Reduction
 
 Array = NDArray[Any]
@@ -25,6 +27,7 @@ class Form(StrEnum):
     REDUCE = "reduce"  # one element of each row of the first operand
     PICK = "pick"  # from each row of the first operand the element named by an id, 0 if it names none
     ONE_HOT = "one_hot"  # for each id a row with 1 at its place, 0 elsewhere
+    HEADS = "heads"  # an operation of attention.py
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class Operation:
 
     Attributes:
         meaning: Function of arrays [K, rows, width or 1] to one of these. In place of ids, PICK and ONE_HOT take
-            their places in the rows, int64 [K, rows, 1], and the width.
+            their places in the rows, int64 [K, rows, 1], and the width. Of HEADS: attention.evaluate.
         torch: An expression with the operands in braces; empty: the function of torch (or of
             emit/runtime/layout.py) of the operation's name.
         reduction: Combines the results of a row's parts into that of the row; None: only whole rows will do.
@@ -110,7 +113,18 @@ OPERATIONS = {
     "one_hot": Operation(
         form=Form.ONE_HOT, operands=1, meaning=_one_hot, text="", rounds=False, counted_as="copy"
     ),
+    **{
+        name: Operation(
+            form=Form.HEADS,
+            operands=len(one.operands),
+            meaning=partial(attention.evaluate, name),
+            text="",
+            counted_as=name if one.products else "exp",
+        )
+        for name, one in attention.OPERATIONS.items()
+    },
 }
+ELEMENTARY = frozenset(name for name, one in OPERATIONS.items() if one.form is not Form.HEADS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,17 +132,21 @@ class RowAttr:
     """An operation, and the width of its rows.
 
     Attributes:
-        first: Id of the first element of a row, one for all ranks or one for each; empty without ids.
+        first: Id of the first element of a row, or how far the first query stands behind the first key: one for all
+            ranks or one for each; empty without ids and positions.
+        heads: Of attention.
     """
 
     name: str
     width: int = 1
     first: tuple[int, ...] = ()
+    heads: int = 1
 
     @property
     def key(self) -> bytes:
         """Bytes for the node's digest."""
-        return repr((self.name, self.width, self.first)).encode()
+        heads = (self.heads,) if self.operation.form is Form.HEADS else ()
+        return repr((self.name, self.width, self.first, *heads)).encode()
 
     @property
     def operation(self) -> Operation:
@@ -142,6 +160,8 @@ class RowAttr:
             ValueError: The sizes break the operation's rule.
         """
         form, width = self.operation.form, self.width
+        if form is Form.HEADS:
+            return attention.result_size(self.name, self.heads_of(sizes))
         if len(sizes) != self.operation.operands:
             raise ValueError(f"{self.name} takes {self.operation.operands} operands (got {len(sizes)})")
         if form is Form.ONE_HOT:
@@ -163,8 +183,12 @@ class RowAttr:
         """Evaluate operands [K or 1, size] to [K, size]; a NaN stays one, without a warning: comparisons find it.
 
         Args:
-            first: int64 [K], the id of a row's first element.
+            first: int64 [K], the id of a row's first element, or how far the queries stand behind the keys.
         """
+        if self.operation.form is Form.HEADS:
+            of = self.heads_of([x.shape[1] for x in operands])
+            with np.errstate(all="ignore"):
+                return self.operation.meaning(of, operands, first, dtype)
         rows = self.rows(operands)
         with np.errstate(all="ignore"):
             if self.operation.form in (Form.PICK, Form.ONE_HOT):
@@ -173,6 +197,14 @@ class RowAttr:
             else:
                 result = self.operation.meaning(*rows)
         return result.reshape(len(result), -1)
+
+    def heads_of(self, sizes: Sequence[int]) -> attention.Sizes:
+        """The sizes of an operation of attention.
+
+        Raises:
+            ValueError: Operands of these sizes do not fit each other.
+        """
+        return attention.sizes_of(self.name, self.heads, self.width, sizes)
 
     def rows(self, operands: Sequence[Array]) -> list[Array]:
         """Operands [K, size] as [K, rows, width or 1]."""

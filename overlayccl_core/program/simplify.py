@@ -3,6 +3,9 @@
 On values equal within each group, all_reduce is a scale by g, reduce_scatter a scale of my slice, all_gather and
 all_to_all are layouts. With the normal forms of `sum` this removes every collective from a backward that needs
 none.
+
+A rank that sends nothing in a collective_permute lays its operand out as a sender does, for nobody reads it there;
+all ranks then often have the value as it is. So the transpose of open ends lays out no zeros.
 """
 
 from collections.abc import Callable
@@ -21,9 +24,9 @@ from overlayccl_core.program.substitution import substitute
 
 
 def simplify(program: Program) -> Program:
-    """The Program without collectives of equal copies, rescheduled; itself if there are none.
+    """The Program without collectives of equal copies, nor layouts that nobody sends; itself if there are none.
 
-    The other collectives keep their labels.
+    It is rescheduled; the other collectives keep their labels.
     """
     outputs = simplified(program.outputs)
     if all(outputs[port] is x for port, x in program.outputs.items()):
@@ -32,22 +35,31 @@ def simplify(program: Program) -> Program:
 
 
 def simplified(outputs: Outputs) -> Outputs:
-    """The outputs without collectives of equal copies; one pass, operands first."""
-    sites = [
-        x for x in topological(outputs.values()) if x.is_collective and x.kind is not Kind.COLLECTIVE_PERMUTE
-    ]
+    """The outputs without collectives of equal copies, nor layouts that nobody sends; one pass, operands first."""
+    sites = [x for x in topological(outputs.values()) if x.is_collective]
     return substitute(outputs, {x: _replacement(x) for x in sites})
 
 
 def _replacement(x: Node) -> Callable[[Callable[[Node], Node]], Node]:
     def replace(go: Callable[[Node], Node]) -> Node:
         operand = go(x.operands[0])
+        if x.kind is Kind.COLLECTIVE_PERMUTE:
+            return rebuild(x, [_as_sent(x, operand)])
         try:
             return without_talk(x, operand) or rebuild(x, [operand])
         except Rejected:  # the layout in its place is too ragged
             return rebuild(x, [operand])
 
     return replace
+
+
+def _as_sent(x: Node, operand: Node) -> Node:
+    """The operand of a permute, laid out on ranks that send nothing as on the first that sends."""
+    senders = sorted({*x.sources} - {-1})
+    if operand.kind is not Kind.VIEW or not senders:
+        return operand
+    order = [rank if rank in senders else senders[0] for rank in range(len(x.sources))]
+    return make_view(operand.operands, map_algebra.take_rows(operand.map, order), operand.dtype)
 
 
 def without_talk(x: Node, operand: Node) -> Node | None:

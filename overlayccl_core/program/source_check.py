@@ -8,6 +8,7 @@ from overlayccl_core.program.kinds import Rejected
 from overlayccl_core.program.operators import BINARY, UNARY
 
 LANGUAGE_MODULE = "overlayccl_core.program.language"
+_WORDS_OF = (LANGUAGE_MODULE, "overlayccl_core.program.chunks", "overlayccl_core.program.heads")
 WAYS_MODULE = "overlayccl_core.strategies.ways"
 LIBRARIES = ("LIBRARY", "BACKWARD")
 DERIVED = "DERIVED"  # of a file of ways: pairs (another file, function making ways of this kind of its ways)
@@ -17,7 +18,7 @@ MAX_LEVELS = 100  # of nested syntax: walks of the tree recurse by them
 WORDS = frozenset(
     name
     for name, value in vars(language).items()
-    if callable(value) and getattr(value, "__module__", "") == LANGUAGE_MODULE and not name.startswith("_")
+    if callable(value) and getattr(value, "__module__", "") in _WORDS_OF and not name.startswith("_")
 )
 
 _ALLOWED: frozenset[type[ast.AST]] = frozenset(

@@ -7,7 +7,7 @@ from overlayccl_core.program.kinds import IssueOrder, Kind, Reduction
 from overlayccl_core.program.nodes import Node, topological
 from overlayccl_core.program.problem import port_text
 from overlayccl_core.program.program import Boundary, Issue, Program, Read, Write
-from overlayccl_core.program.rowwise import RowAttr
+from overlayccl_core.program.rowwise import Form, RowAttr
 from overlayccl_core.program.view_plan import Layout, Piece, ViewPlan, view_plan
 
 MOST_RANKS = 4  # written out if ranks differ
@@ -85,10 +85,11 @@ def _operation(x: Node, operands: list[str]) -> str:
 def _rowwise(row: RowAttr, operands: list[str]) -> str:
     said = row.operation.text or f"{row.name}({', '.join(f'{{{i}}}' for i in range(len(operands)))})"
     rows = f", rows of {row.width}" if row.width > 1 else ""
+    if row.operation.form is Form.HEADS:
+        rows = f", {row.heads} heads{rows}" if row.first else rows
+    what = "the queries behind the keys by" if row.operation.form is Form.HEADS else "ids from"
     first = (
-        f", ids from {_per_rank([str(n) for n in row.first[:MOST_RANKS]], len(row.first))}"
-        if row.first
-        else ""
+        f", {what} {_per_rank([str(n) for n in row.first[:MOST_RANKS]], len(row.first))}" if row.first else ""
     )
     return said.format(*operands) + rows + first
 

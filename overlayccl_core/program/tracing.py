@@ -22,14 +22,16 @@ def trace_source(source: str, function: str, problem: Problem, ways: WaysOf = wa
     """
     with recording(problem) as recorder:
         scope = interpreter.load(source, ways=ways)
-        interpreter.call(scope, function, IO(recorder), dict(problem.parameters))
+        recorder.parameters = Parameters(dict(problem.parameters))
+        interpreter.call(scope, function, IO(recorder), recorder.parameters)
         return recorder.finish()
 
 
 def trace_function(function: Callable[[IO, Any], None], problem: Problem) -> Program:
     """Trace a function of this package (a Problem's reference, a probe) by running it."""
     with recording(problem) as recorder:
-        function(IO(recorder), _Attributes(problem))
+        recorder.parameters = _Attributes(problem)
+        function(IO(recorder), recorder.parameters)
         return recorder.finish()
 
 

@@ -3,16 +3,42 @@
 It depends on layouts only, not on values: each viewed value is a leaf, known by its number and its size.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from overlayccl_core.program import map_algebra, maps
 from overlayccl_core.program.maps import Map
 
-_kept: dict[tuple[object, ...], tuple[tuple[int, ...], Map]] = {}
-_MOST_KEPT, _MOST_RUNS_KEPT = 4096, 1024
+Normal = tuple[tuple[int, ...], Map]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Normal forms with few runs. All are dropped before they take much memory: a run takes 16 bytes, here and
+    in the key.
+    """
+
+    forms: dict[tuple[object, ...], Normal]
+    runs: int = 0
+
+    MOST_RUNS: ClassVar = 2**22
+    MOST_RUNS_OF_ONE: ClassVar = 1024
+
+    def add(self, key: tuple[object, ...], made_of: Iterable[Map], normal: Normal) -> None:
+        runs = [normal[1].runs, *(one.runs for one in made_of)]
+        if max(runs) > self.MOST_RUNS_OF_ONE:
+            return
+        if self.runs + sum(runs) > self.MOST_RUNS:
+            self.forms.clear()
+            self.runs = 0
+        self.forms[key] = normal
+        self.runs += sum(runs)
+
+
+_kept = _Kept({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +58,10 @@ def normal_view(sizes: tuple[int, ...], operands: tuple[Laid, ...], map_: Map) -
         sizes: Sizes of the leaves, numbered in the order in which the operands name them.
     """
     key = sizes, operands, map_
-    if key in _kept:
-        return _kept[key]
+    if key in _kept.forms:
+        return _kept.forms[key]
     normal = _in_order_of_use(sizes, _through_views(sizes, operands, map_))
-    if (
-        max(one.runs for one in (map_, normal[1], *(x.map for x in operands if x.map is not None)))
-        <= _MOST_RUNS_KEPT
-    ):
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        _kept[key] = normal
+    _kept.add(key, (map_, *(x.map for x in operands if x.map is not None)), normal)
     return normal
 
 

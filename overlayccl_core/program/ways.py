@@ -10,7 +10,8 @@
 This stands for one more function for each public one of `sums`, with its name and its docstring:
 `def coalesced(io, p): return _each_layer(io, p, sums.coalesced)`. So a new way is a strategy of every Problem it
 fits. A file of the same name in your own folder adds its functions to the package's. A second pair of the same file
-offers its ways once more, with the function's name behind theirs (`coalesced_each_layer`).
+offers its ways once more, with the function's name behind theirs (`coalesced_each_layer`). So do all pairs of a
+BACKWARD, which stands in the same file.
 
 A file of ways may build on others: a gather is an exchange of copies, a sum is a gather added up by every rank.
 `DERIVED = ((exchanges, _of_copies),)` at its end stands for one more way for each one of `exchanges`, with
@@ -118,6 +119,7 @@ def offered(
         Rejected: They are made of each other in a circle.
     """
     library, first = isinstance(statement.value, ast.Call), dict[str, str]()
+    second = ast.unparse(statement.targets[0]) == LIBRARIES[1]  # beside the first, which has the plain names
     docs = {s.name: ast.get_docstring(s) or "" for s in tree.body if isinstance(s, ast.FunctionDef)}
     taken: dict[str, str] = {}
     for file, template in _pairs(tree, statement):
@@ -125,8 +127,8 @@ def offered(
         for one in _public(file, ways, files):
             plain = first_of_file and taken.setdefault(one.name, file) == file
             yield OfferedWay(
-                name=one.name if plain else one.name + template,
-                doc=one.doc if plain else f"By {file}.{one.name}: {docs[template]}",
+                name=one.name if plain and not second else one.name + template,
+                doc=one.doc if plain and not second else f"By {file}.{one.name}: {docs[template]}",
                 file=file,
                 way=one.name,
                 template=template,

@@ -5,13 +5,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from overlayccl_core.configuration.settings import (
-    BenchSection,
-    ConfirmSection,
-    ProbeSection,
-    Settings,
-    TrainSection,
-)
+from overlayccl_core.configuration.sections import BenchSection, ConfirmSection, ProbeSection, TrainSection
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.purposes import Purpose

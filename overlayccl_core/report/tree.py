@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -15,6 +15,7 @@ from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.report.blocks import Block, Source, with_sources
 from overlayccl_core.report.worth import Worth, worths_of
 from overlayccl_core.rule import ALL, Rule, Subjects, rules
+from overlayccl_core.tables import attempts
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.remake import remake, run_command
@@ -30,10 +31,21 @@ WITH_SUMMARY = ("summary.parquet", "deployed.parquet", "splits.parquet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTime:
-    """A rule's job and its duration."""
+    """A rule's job, and what it took.
+
+    Attributes:
+        last_s: Seconds of the attempt that wrote its tables.
+        lost_s: Of the attempts before it that failed, or were cut off.
+    """
 
     name: str
-    seconds: float
+    last_s: float
+    lost_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all attempts."""
+        return self.last_s + self.lost_s
 
     @property
     def rule(self) -> str:
@@ -44,6 +56,12 @@ class JobTime:
     def declared(self) -> Rule:
         """Its rule's declaration. A job that only shows results may have no time yet while the page is drawn."""
         return rules()[self.rule]
+
+    @property
+    def subject(self) -> Mapping[str, str]:
+        """Its wildcards: `{"model": "nano-dp"}` of `train-nano-dp`."""
+        of = self.declared.of
+        return dict(zip(of, self.name.split("-", len(of))[1:], strict=True))
 
 
 def remembered(make: "Callable[[Tree], T]") -> "Callable[[Tree], T]":
@@ -71,10 +89,12 @@ class Tree:
 
     Attributes:
         files: Files to look at, so a page depends only on its rule's declared inputs; None: all existing ones.
+        node_usd_per_hour: Price of one of its nodes; None: no money is told.
     """
 
     path: Path
     files: frozenset[Path] | None = None
+    node_usd_per_hour: float | None = None
     kept: dict[str, tuple[object, frozenset[Source]]] = field(default_factory=dict, compare=False, repr=False)
     _open: list[set[Source]] = field(default_factory=list, compare=False, repr=False)
 
@@ -196,7 +216,7 @@ class Tree:
     @property
     @remembered
     def phases(self) -> tuple[JobTime, ...]:
-        """The duration of every rule's last job, as measured by Snakemake, the longest first."""
+        """What each job took: its last attempt, as Snakemake measured it, and lost ones; the longest first."""
         jobs = {job for rule in rules(ALL) for job in self.subjects.jobs(rule, of_all=True)}
         phases = []
         for path in sorted((self.path / "logs").glob("*.tsv")):
@@ -205,9 +225,12 @@ class Tree:
             with path.open() as file:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             if rows and rows[-1].get("s"):
-                phases.append(JobTime(name=path.stem, seconds=float(rows[-1]["s"])))
+                lost_s = attempts.lost_s(attempts.file_of(path))
+                phases.append(JobTime(name=path.stem, last_s=float(rows[-1]["s"]), lost_s=lost_s))
         told = [phase for phase in phases if not phase.declared.shows]
         self.has_read(Source("durations", phase.rule, f"logs/{phase.name}.tsv") for phase in told)
+        lost = (phase for phase in told if phase.lost_s)
+        self.has_read(Source("attempts", phase.rule, f"logs/{phase.name}{attempts.SUFFIX}") for phase in lost)
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 
     def versions(self, table: Table, name: str) -> str | None:

@@ -56,17 +56,17 @@ def page(curves: pl.DataFrame, calls: pl.DataFrame, name: str) -> str:
 
 def sentence(calls: pl.DataFrame) -> str:
     """Say what tuning brings, before anything else."""
-    faster = calls.filter(pl.col("chosen") != PLAIN).sort("both_gain", descending=True)
+    faster = calls.filter(pl.col("chosen") != PLAIN).sort("gain", descending=True)
     of = count(calls.height, "call")
     if calls["disturbed"].any():
         return (
             "Others took too much of the CPU while the ways were timed, so every call stays as it is. Time them "
             "again on a quiet machine: --forcerun time_ways."
         )
-    if (rounds := min(calls["rounds"])) < _FEWEST:
+    if (rounds := min(calls["again_rounds"])) < _FEWEST:
         return (
-            f"Too few rounds to judge by ({rounds}), so every call stays as it is. Give tune.seconds more, for at "
-            f"least {_FEWEST}."
+            f"Too few rounds to judge by ({rounds}), so every call stays as it is. Give tune.again.seconds more, "
+            f"for at least {_FEWEST}."
         )
     if faster.is_empty():
         return f"Tuning brings nothing here: of {of} none has a way that is faster than its own beyond noise."
@@ -74,7 +74,7 @@ def sentence(calls: pl.DataFrame) -> str:
     stay = "" if faster.height == calls.height else " The others stay as they are."
     return (
         f"Of {of} {faster.height} can be made faster beyond noise. The most is {best['case']}: "
-        f"{times(columns_ratio(best, 'both_gain'))} by {best['chosen']}.{stay}"
+        f"{times(columns_ratio(best, 'gain'))} by {best['chosen']}.{stay}"
     )
 
 
@@ -85,7 +85,9 @@ def _blocks(curves: pl.DataFrame, calls: pl.DataFrame) -> Iterator[Block]:
             "All ways were timed in the same rounds of one launch. The even rounds say how long each takes; tuners "
             "see the odd rounds only, and are charged for the seconds of the samples that they draw. Regret: the "
             "time of the way that a tuner would name, over the fastest's, less 1. Before its first sample a tuner "
-            "names the call's own way. Intervals are of one launch; another may differ more."
+            "names the call's own way. What a call is told to take comes from a second launch, in which its own "
+            "way and its fastest others have more rounds: the odd ones choose, and the even ones say the gain. "
+            "Intervals are of one launch; another may differ more."
         )
     )
     yield _figure(curves)
@@ -163,18 +165,20 @@ def _tuners(curves: pl.DataFrame) -> TableBlock:
 
 def _calls(calls: pl.DataFrame) -> TableBlock:
     return table_of(
-        "Calls: the best way by the odd rounds, timed in the even ones",
+        "Calls: the best way by the odd rounds of the second launch, and its gain in the even ones",
         calls.iter_rows(named=True),
         {
             "call": lambda row: row["case"],
             "ways": lambda row: str(row["ways"]),
-            "its own": lambda row: ms(row["plain_us"]),
-            "gain": lambda row: worded(columns_ratio(row, "both_gain")),
+            "its own, first launch": lambda row: ms(row["plain_us"]),
+            "rounds": lambda row: str(row["again_rounds"]),
+            "the best": lambda row: row["found"],
+            "gain": lambda row: worded(columns_ratio(row, "gain")),
             "chosen": lambda row: row["chosen"],
             "the cheapest by price": lambda row: row["cheapest"] or NOTHING,
-            "regret of the best by all odd rounds": lambda row: percent(row["regret"]),
+            "regret of the best by all odd rounds, first launch": lambda row: percent(row["regret"]),
         },
-        numeric=frozenset({1, 2, 6}),
+        numeric=frozenset({1, 2, 3, 8}),
     )
 
 
@@ -183,7 +187,7 @@ def _factorial(calls: pl.DataFrame) -> TableBlock:
         return lambda row: times(columns_ratio(row, name))
 
     return table_of(
-        "Family and parts, alone and together (interaction: the gain of both over the product of the others)",
+        "Family and parts in the first launch (interaction: the gain of both over the product of the others)",
         calls.iter_rows(named=True),
         {
             "call": lambda row: row["case"],

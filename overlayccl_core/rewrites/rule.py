@@ -41,6 +41,17 @@ class RuleNumerics(StrEnum):
     LOSSY = "lossy"  # fewer bits
 
 
+class Factor(StrEnum):
+    """What a rule changes: the factors by which a gain is split (`rewrites/chains.py`)."""
+
+    SCHEDULE = "schedule"  # the order in which calls start, and what is in flight meanwhile
+    BOUNDARY = "boundary"  # where a graph of calls is cut
+    MERGE = "merge"  # calls joined into one, or one cut into several
+    PRIMITIVE = "primitive"  # another kind or family of collectives, or another group of ranks
+    LAYOUT = "layout"  # what of a value is sent, in which places
+    DTYPE = "dtype"  # the type on the wire
+
+
 class RewriteRule(Protocol):
     """The definitions of a file in rewrites/rules/, and of a row of `SWAPS`.
 
@@ -52,6 +63,7 @@ class RewriteRule(Protocol):
 
     KINDS: tuple[Kind, ...]  # the kinds of collectives that can be sites
     NUMERICS: RuleNumerics  # the worst effect on rounding
+    FACTOR: Factor  # what it changes
     knobs: Callable[[Program, Sequence[Node]], tuple[str, ...]]
     rewrite: Callable[[Program, Sequence[Node], str], Replacements]
 

@@ -22,6 +22,7 @@ from overlayccl_core.measuring.figures import figures
 from overlayccl_core.program import language
 from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.problem_text import families, segments_text
+from overlayccl_core.program.rowwise import OPERATIONS
 from overlayccl_core.program.scopes import BUILTINS
 from overlayccl_core.program.source_check import ADVICE, WORDS
 from overlayccl_core.program.text_form import text as program_text
@@ -45,7 +46,7 @@ PROMPTS = {
     AskPurpose.ISLAND: "prompts/island.md",
 }
 SHARED = "prompts/standing.md"  # included by others
-_NOT_LINEAR_ONLY = ("mul", "div", "maximum", "exp", "log", "reduce_max", "pick", "one_hot")
+_OPERATIONS = {"reduce_max": "row_max"} | {name: name for name in OPERATIONS if not OPERATIONS[name].linear}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,10 @@ class Briefing:
     @property
     def operations(self) -> list[str]:
         """`all_gather(x, dim, groups): description`, for every word this Problem admits."""
-        words = sorted(WORDS - {"Library"} - (set(_NOT_LINEAR_ONLY) if self.problem.linear else set()))
+        brought = catalog.in_direction(self.problem.case, self.problem.direction).nonlinear
+        admitted = brought.operations if brought else frozenset()
+        refused = {word for word, operation in _OPERATIONS.items() if operation not in admitted}
+        words = sorted(WORDS - {"Library"} - refused)
         return [_operation(getattr(language, word), word) for word in words]
 
     @property

@@ -5,13 +5,14 @@ as they are, a linear backward their transposes. Then the rules polish all of th
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from overlayccl_core import loader
 from overlayccl_core.asking.ledger import Ledger
 from overlayccl_core.configuration.fields import Fields
+from overlayccl_core.configuration.searches import RankedBy
 from overlayccl_core.program.problem import Place
 from overlayccl_core.search.desk import Desk
 from overlayccl_core.search.judge import DeploymentFacts
@@ -81,6 +82,14 @@ class Search(offline.Search):
         default=True, description="false: no price is told, and none orders what is refined"
     )
     polish: bool = Field(default=True, description="false: rules turn no knob of what was sketched")
+
+    @model_validator(mode="after")
+    def _shows_prices_alone(self) -> Self:
+        if self.show_scores and self.ranked_by is not RankedBy.PRICE:
+            raise ValueError(
+                f"ranked_by: {self.ranked_by.value} gives no prices to show to a model: add show_scores: false"
+            )
+        return self
 
     def how(self, purpose: AskPurpose) -> dict[str, Any]:
         """Return model, temperature and longest answer for the calls of a purpose."""

@@ -22,7 +22,8 @@ from overlayccl_core.backends.measured import Job, TimingSettings
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
-from overlayccl_core.configuration.settings import ConfirmSection, Settings
+from overlayccl_core.configuration.sections import ConfirmSection
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables, choices_of, deployed_rows, rows_of
 from overlayccl_core.evidence.deployment_files import file_of, printer_of
 from overlayccl_core.evidence.faults import fault, fault_in_step
@@ -30,7 +31,7 @@ from overlayccl_core.evidence.overlap import to_take_apart
 from overlayccl_core.evidence.predictions import place_of
 from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, splits_of
 from overlayccl_core.evidence.standing import StepTables, headlines_of, placed
-from overlayccl_core.evidence.trained import with_memory_of
+from overlayccl_core.evidence.trained import memory_of, with_memory
 from overlayccl_core.evidence.values import ProvenJob, value_check
 from overlayccl_core.measuring.arms import NEEDS_NO_SEARCH, ArmName, arms_of
 from overlayccl_core.measuring.progress import part_of
@@ -250,13 +251,15 @@ class _Launches:
     def steps(self, model: Model, before: TrainingTables) -> tuple[list[Row], list[Row]]:
         """Launch a model's steps; return rows of `confirmed_steps` and `confirmed_stamps`."""
         arms = arms_beside(self.deployment, self.problems, model, before)
+        memory = memory_of(before.steps)
+        arms.leave_unweighed([(m, arm) for name, m, arm in memory if name == model.name])
         training = arms.training(steps_of(self.settings), self.settings.launches)
         said = part_of(self.progress, model.name)
         trained = train(training, self.partial_dir, f"{BATCH_NAME}-{model.name}", self.code, said)
         for row in trained:
             if wrong := fault_in_step(row, trained, self._worst_numerics()):
                 raise ValueError(f"what was chosen cannot be deployed: its files, in {wrong}")
-        trained = with_memory_of(before.steps, trained)
+        trained = with_memory(memory, trained)
         return trained, arms.stamps(trained)
 
     def _worst_numerics(self) -> NumericsClass:

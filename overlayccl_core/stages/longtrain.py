@@ -1,18 +1,20 @@
 """longtrain: courses (`training/courses.py`) of the arms of one model at the deployed M."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import Deployment, load
+from overlayccl_core.configuration.longrun import LongrunSection
 from overlayccl_core.configuration.models import Model, problems_of
 from overlayccl_core.configuration.models import load as load_model
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.choices import ProblemChoice, TrainingTables, choices_of, rows_of
-from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, chosen_split, splits_of
+from overlayccl_core.evidence.splits import Split, arms_to_confirm, chosen_as, chosen_split, splits_of
 from overlayccl_core.measuring.arms import ArmName, arms_of
+from overlayccl_core.measuring.figures import figures
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.tables.fingerprints import one_fingerprint
 from overlayccl_core.tables.longrun import LONG_STAMPS, LONG_STEPS
@@ -64,8 +66,11 @@ def run(
     one_fingerprint({**frames, "steps": trained.steps}, "the rules bench and train")
     asked = settings.longrun
     asked.check(model, deployment.ranks)
-    arms = _arms(deployment, problems, asked.on_its_text(model), trained)
+    splits = splits_of(model.name, trained.steps, trained.stamps)
+    chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
+    arms = _arms(deployment, problems, asked.on_its_text(model), splits, chosen)
     whole = arms.training(UNTIMED, launches=1)
+    progress(expected([arm.name for arm in whole.arms], asked, splits, chosen, whole.arms[0].microbatches))
     rows = train_courses(whole, asked, Path(partial_dir), batch_name(model.name), code, progress)
     return {"long_steps": rows, "long_stamps": arms.stamps(rows)}
 
@@ -75,8 +80,37 @@ def batch_name(model: str) -> str:
     return f"longtrain-{model}"
 
 
+def expected(
+    arms: Sequence[str],
+    asked: LongrunSection,
+    splits: Iterable[Split],
+    chosen: Mapping[int, str],
+    microbatches: int,
+) -> str:
+    """Say how long the courses take, by the steps of the launches that chose.
+
+    Args:
+        arms: Of the courses, at so many microbatches.
+        splits: What was trained. chosen: microbatches -> the arm of the choice.
+    """
+    us = {one.arm: one.us for one in splits if one.microbatches == microbatches}
+    ran_as = {ArmName.DEPLOYED.value: chosen.get(microbatches, "")}
+    courses = [*arms, *[ArmName.DEVELOPER.value] * (asked.seeds - 1)]
+    # an arm without steps of its own has the same modules as another: at most the slowest
+    each = [us.get(ran_as.get(arm, arm), max(us.values(), default=0.0)) for arm in courses]
+    minutes = sum(each) * asked.steps / 60e6
+    return (
+        f"{len(courses)} courses of {asked.steps:,} steps, one after another: about {figures(minutes)} minutes, by "
+        "the steps of the training launches. A finished course is kept"
+    )
+
+
 def _arms(
-    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, trained: TrainingTables
+    deployment: Deployment,
+    problems: Mapping[str, ProblemChoice],
+    model: Model,
+    splits: Sequence[Split],
+    chosen: Mapping[int, str],
 ) -> Roster:
     """Return the arms at the deployed M: the deployed files, and the arms that `confirm` times beside them.
 
@@ -84,8 +118,6 @@ def _arms(
     """
     rows = [row for decided in problems.values() for row in rows_of(decided)]
     arms = Roster(model, deployment, backend_of(deployment), rows)
-    splits = splits_of(model.name, trained.steps, trained.stamps)
-    chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
     deployed = chosen_split(chosen, splits)
     microbatches = model.loss_microbatches if deployed is None else deployed.microbatches
     wanted = {*arms_to_confirm(chosen, splits).get(microbatches, ())} - {chosen.get(microbatches)} | {

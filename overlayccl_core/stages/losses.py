@@ -1,4 +1,4 @@
-"""losses: the losses of all long courses in one table, and whether each arm trains like the developer's."""
+"""losses: the losses of all long courses in one table, whether each arm trains like the developer's, and a page."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,6 +7,7 @@ import polars as pl
 
 from overlayccl_core.evidence.choices import arm_rows
 from overlayccl_core.evidence.curves import curve_rows, loss_rows
+from overlayccl_core.report.curves import page, sentences
 from overlayccl_core.tables.choice import CHOICE
 from overlayccl_core.tables.finalists import FINALISTS
 from overlayccl_core.tables.fingerprints import one_fingerprint
@@ -17,7 +18,7 @@ Row = dict[str, Any]
 
 
 def main(job: RuleJob) -> None:
-    """Write the tables losses and curves."""
+    """Write the tables losses and curves, and the page."""
     arms = [
         row
         for problem in job.problems
@@ -25,12 +26,12 @@ def main(job: RuleJob) -> None:
     ]
     tables = run(job.read_all(LONG_STEPS), job.read_all(LONG_STAMPS), arms)
     job.write({LOSSES: tables["losses"], CURVES: tables["curves"]})
-    for row in tables["curves"]:
-        last = (
-            "no losses" if row["last_loss"] is None else f"{row['first_loss']:.3f} -> {row['last_loss']:.3f}"
-        )
-        arm = f"{row['model']} m{row['microbatches']}, {row['arm']}"
-        job.say(f"{arm}: {last}; {row['outcome']}: {row['message']}")
+    losses, curves = (pl.DataFrame(tables[one.name], schema=one.schema) for one in (LOSSES, CURVES))
+    for said in sentences(losses, curves):
+        job.say(said)
+        print(said, flush=True)  # onto the screen, as the end of a run
+    (path,) = job.outputs["page"]
+    job.write_text(path, page(losses, curves, job.option("name")))
 
 
 def run(steps: pl.DataFrame, stamps: pl.DataFrame, arms: Iterable[Row]) -> dict[str, list[Row]]:

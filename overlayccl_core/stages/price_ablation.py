@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.configuration.settings import FitSection, Settings
+from overlayccl_core.configuration.sections import FitSection
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.costmodel.ablation import parts_of, without
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.costmodel.fidelity import Fidelity, Scored, fidelity

@@ -42,6 +42,7 @@ from overlayccl_core.search.loop import Seeker
 from overlayccl_core.search.proposal import FailedSketch
 from overlayccl_core.search.proposer import Clock, Proposer
 from overlayccl_core.search.proxy import capabilities_as, is_large, pricing_as
+from overlayccl_core.search.ranking import priced, ranking
 from overlayccl_core.tables.calls import CALLS
 from overlayccl_core.tables.candidates import CANDIDATES
 from overlayccl_core.tables.capabilities import CAPABILITIES
@@ -191,6 +192,7 @@ def searched(
         yield end(without_search(Nothing.NO_BASE))
         return
     result = seeker.result(by or proposer.plug_in(search.proposer).proposer(search))
+    result = priced(result, search, partial(price, theta=facts.theta))
     named = rows_.names(result.candidates, ways)
     yield end(ending_of(result, named, search, seeker.small))
     sketches = rows_.sketch_rows(result.attempts, result.candidates)
@@ -209,7 +211,7 @@ def seeker_of(
         return None
     bases = [rows_.base_of(row) for row in first]
     judge = Judge(
-        pricing=partial(price, theta=facts.theta),
+        pricing=ranking(search, partial(price, theta=facts.theta)),
         capabilities=facts.capabilities,
         memory_budget_bytes=facts.memory_budget_bytes,
     )
@@ -224,13 +226,13 @@ def seeker_of(
         search=search,
         archive=archive,
         bases=bases,
-        proxy=None if small is None else _proxy(problem, small, bases, facts),
+        proxy=None if small is None else _proxy(problem, small, bases, facts, search),
         clock=lambda: clock() - started,
     )
 
 
 def _proxy(
-    problem: Problem, small: Case, bases: Iterable[Base], facts: DeploymentFacts
+    problem: Problem, small: Case, bases: Iterable[Base], facts: DeploymentFacts, search: Search
 ) -> tuple[Archive, list[Base]]:
     """Return an empty archive of the small Case, and the same strategies, without those not applicable there."""
     at_small = catalog.in_direction(small, problem.direction)
@@ -240,7 +242,7 @@ def _proxy(
             replayed.append(replace(base, program=replay(base.recipe, at_small)))
     can = facts.capabilities and capabilities_as(small, problem.case, facts.capabilities)
     archive = Archive(
-        judge=Judge(pricing=pricing_as(small, problem.case, facts.theta), capabilities=can),
+        judge=Judge(pricing=ranking(search, pricing_as(small, problem.case, facts.theta)), capabilities=can),
         prover=_prover(replayed, catalog.reference_program(at_small)),
         stage=Stage.PROXY,
     )

@@ -18,7 +18,8 @@ import polars as pl
 
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.settings import Settings, ShortlistSection
+from overlayccl_core.configuration.sections import ShortlistSection
+from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.evidence.predictions import places, predictions, rows_at
 from overlayccl_core.measuring.outcomes import Outcome
 from overlayccl_core.program.json_form import loads

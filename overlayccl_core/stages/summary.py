@@ -14,7 +14,7 @@ from overlayccl_core.evidence.benched import Benched, TimesOfProblem, floor_of
 from overlayccl_core.evidence.confirmed import ratio_columns
 from overlayccl_core.evidence.predictions import Prediction, places, rows_at
 from overlayccl_core.measuring.outcomes import Outcome
-from overlayccl_core.program.case import Case, problem_of
+from overlayccl_core.program.case import problem_of
 from overlayccl_core.program.problem import Place
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidates import CANDIDATES
@@ -136,6 +136,7 @@ def measured_columns(one: Benched) -> Row:
         return dict.fromkeys(_MEASURED) | {"floor_us": one.floor_us, "validity": Validity.UNMEASURED}
     estimate, ratio = one.timed.estimate, one.speedup
     low, high = estimate.interval()
+    algbw, busbw = catalog.bandwidths(one.program.problem.case, estimate.value)
     return {
         "measured_us": estimate.value,
         "measured_low_us": low,
@@ -144,11 +145,6 @@ def measured_columns(one: Benched) -> Row:
         "floor_us": one.floor_us,
         "validity": Validity.VALID if one.verdict.passed else Validity.INVALID,
         **ratio_columns("speedup", ratio),
-        **_bandwidths(one.program.problem.case, estimate.value),
+        "algbw_gbps": algbw,
+        "busbw_gbps": busbw,
     }
-
-
-def _bandwidths(case: Case, us: float) -> Row:
-    """Return algbw, the Case's payload over time, and busbw, times its operation's factor. 1 B/us = 1e-3 GB/s."""
-    algbw = catalog.payload_bytes(case) / us / 1e3
-    return {"algbw_gbps": algbw, "busbw_gbps": algbw * catalog.bus_factor(case)}

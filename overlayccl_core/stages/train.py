@@ -69,8 +69,7 @@ def arms_to_train(deployment: Deployment, model: Model, finalists: Mapping[str, 
     arms = Roster(model, deployment, backend_of(deployment), rows)
     names = arms_of(problems_of(model, deployment.ranks))
     for microbatches in model.microbatches:
-        losses = microbatches == model.loss_microbatches
-        arms.add(microbatches, names, partial(_purposes, losses=losses))
+        arms.add(microbatches, names, partial(_purposes, model, microbatches))
         arms.add_framework(microbatches)
     return arms
 
@@ -86,8 +85,10 @@ def steps_of(settings: Settings) -> StepSettings:
     )
 
 
-def _purposes(arm: str, *, losses: bool) -> tuple[Purpose, ...]:
-    if losses and arm not in NOT_COMPARED_BY_LOSS:
+def _purposes(model: Model, microbatches: int, arm: str) -> tuple[Purpose, ...]:
+    """Timed steps have losses, too; those of a model that decides differ with the last bit (`Model.decides`)."""
+    compared = microbatches == model.loss_microbatches and arm not in NOT_COMPARED_BY_LOSS
+    if compared or model.decides:
         return (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
     return (Purpose.TIMED, Purpose.QUIET)
 

@@ -20,7 +20,7 @@ from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.tune import TIMED_WAYS, TUNED_CALLS, TUNER_CURVES
 from overlayccl_core.tuning.lookup import lookup
 from overlayccl_core.tuning.open_ways import Space, arms_of, cases_to_tune, space_of_rows
-from overlayccl_core.tuning.recorded import RecordedCall
+from overlayccl_core.tuning.recorded import both_launches
 from overlayccl_core.tuning.replay import CallVerdict, curves, judged
 from overlayccl_core.tuning.space import OpenWay
 
@@ -70,34 +70,37 @@ def run(
     verdicts = {}
     for case, ways in space.items():
         progress(f"{case.id}: tuners on the samples of {len(ways)} ways")
-        recorded = RecordedCall.of(arms_of(ways), timed.filter(case=case.id).iter_rows(named=True))
+        recorded, again = both_launches(arms_of(ways), timed.filter(case=case.id).iter_rows(named=True))
         prices = [price(way.program, theta).us for way in ways]
         known = [us for us in prices if us is not None]
         cheapest = prices.index(min(known)) if len(known) == len(prices) else None
         head = {"case": case.id, "fingerprint": fingerprint}
         curved += [{**head, **row} for row in curves(recorded, cheapest)]
-        verdicts[case] = verdict = judged(recorded)
+        verdicts[case] = verdict = judged(recorded, again)
         calls.append({**head, **_row(verdict, ways, cheapest)})
     return WeighedTuners(curves=curved, calls=calls, files=lookup(space, verdicts, deployment, fingerprint))
 
 
 def _row(verdict: CallVerdict, ways: Sequence[OpenWay], cheapest: int | None) -> Row:
-    call = verdict.call
+    call, again = verdict.call, verdict.again
     names = [arm.way for arm in call.arms]
     fastest = int(call.us.argmin())
     row: Row = {
         "ways": len(ways),
         "families": len({way.family for way in ways}),
         "rounds": call.samples_us.shape[1],
+        "again_rounds": again.samples_us.shape[1],
         "plain_us": float(call.us[0]),
         "fastest_us": float(call.us[fastest]),
         "fastest": names[fastest],
         "cheapest": None if cheapest is None else names[cheapest],
-        "chosen": names[verdict.chosen],
-        "disturbed": call.disturbed,
-        "regret": float(call.regrets[verdict.found]),
+        "found": again.arms[verdict.found].way,
+        "chosen": again.arms[verdict.chosen].way,
+        "disturbed": verdict.disturbed,
+        "regret": float(call.regrets[verdict.best]),
     }
     ratios = {
+        "gain": verdict.gain,
         "both_gain": verdict.both,
         "family_gain": verdict.family,
         "parts_gain": verdict.parts,

@@ -2,10 +2,11 @@
 
 A segment runs as soon as all its needs are written; a segment without needs runs when its product is first read.
 Of the modules that can go on, the first in the list does: backward before forward, then the workload's order of
-sites. A module can read a value that exists or can be made. It can write a value if a segment can then run (or none
-needs it): otherwise a module with all inputs from the start (shards of parameters) would hold all its outputs.
-Other writes wait until no other module can go on. So the modules' own order of reads and writes is the only
-schedule, and all ranks, with the same modules and segments, do the same in the same order.
+sites. A module can read a value that exists or can be made. It can write a value if a segment can run with it and
+what else the module writes (or none needs it): otherwise a module with all inputs from the start (shards of
+parameters) would hold all its outputs. Other writes wait until no other module can go on. So the modules' own order
+of reads and writes is the only schedule, and all ranks, with the same modules and segments, do the same in the same
+order.
 
 Left-over segments (`StepSegment.left_over`) run when a module reports a call in flight, at the latest before the
 next segment.
@@ -135,9 +136,9 @@ class _Step:
             waiting.event = next(module.generator, None)
 
     def is_of_use(self, value: Value) -> bool:
-        """Whether writing a value lets a segment run, or no segment needs it."""
+        """Whether a segment can run with what the value's site writes, or no segment needs the value."""
         users = self.users.get(value, ())
-        return not users or any(self.is_ready(segment, value) for segment in users)
+        return not users or any(self.is_ready(segment, value[0]) for segment in users)
 
     def write(self, value: Value, tensor: Any) -> None:
         """Store an output and run the segments it makes ready."""
@@ -161,9 +162,9 @@ class _Step:
             self.run(segment)
         return segment.name in self.done
 
-    def is_ready(self, segment: StepSegment, about_to_be: Value | None = None) -> bool:
-        """Whether a segment can run, perhaps once the value `about_to_be` is written."""
-        written = all(v in self.written or v == about_to_be for v in segment.needs)
+    def is_ready(self, segment: StepSegment, site: str | None = None) -> bool:
+        """Whether a segment can run, perhaps once all that it needs of a site is written."""
+        written = all(v in self.written or v[0] == site for v in segment.needs)
         return written and all(name in self.done for name in segment.after)
 
     def run_if_ready(self, segment: StepSegment) -> None:

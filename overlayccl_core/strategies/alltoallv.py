@@ -12,7 +12,7 @@ from overlayccl_core.program.language import (
     slice_axis,
     split,
 )
-from overlayccl_core.strategies.ways import exchanges, gathered_exchanges
+from overlayccl_core.strategies.ways import chunked_exchanges, exchanges, gathered_exchanges
 
 
 def packed_gather_take(io, p):
@@ -94,5 +94,5 @@ def _join(io, p, placed):
 LIBRARY = Library(
     developer=("native", "gather_reduce_scatter"),
     others=("packed_gather_take", "packed_permute_ring"),
-    ways=((exchanges, _exchanged), (gathered_exchanges, _exchanged)),
+    ways=((exchanges, _exchanged), (gathered_exchanges, _exchanged), (chunked_exchanges, _exchanged)),
 )

@@ -13,7 +13,7 @@ from overlayccl_core.program.language import (
     scale,
     split,
 )
-from overlayccl_core.strategies.ways import buffers, exchanges, gathers, scatters, sums
+from overlayccl_core.strategies.ways import buffers, chunked_exchanges, exchanges, gathers, scatters, sums
 
 SUM = 0  # an all_reduce; numbers as in problems/captured.py
 MEAN = 1
@@ -130,5 +130,11 @@ LIBRARY = Library(
     developer="as_written",
     single_graph="in_flight_together",
     hand_bundled="merged",
-    ways=((sums, _sums), (gathers, _gathers), (scatters, _scatters), (exchanges, _exchanges)),
+    ways=(
+        (sums, _sums),
+        (gathers, _gathers),
+        (scatters, _scatters),
+        (exchanges, _exchanges),
+        (chunked_exchanges, _exchanges),
+    ),
 )

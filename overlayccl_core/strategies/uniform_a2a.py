@@ -1,7 +1,7 @@
 """Known ways of exchanging equal chunks between all ranks. Read, never executed."""
 
 from overlayccl_core.program.language import Library
-from overlayccl_core.strategies.ways import exchanges, gathered_exchanges
+from overlayccl_core.strategies.ways import chunked_exchanges, exchanges, gathered_exchanges
 
 
 def _exchanged(io, p, way):
@@ -10,5 +10,6 @@ def _exchanged(io, p, way):
 
 
 LIBRARY = Library(
-    developer=("native", "gather_slice"), ways=((exchanges, _exchanged), (gathered_exchanges, _exchanged))
+    developer=("native", "gather_slice"),
+    ways=((exchanges, _exchanged), (gathered_exchanges, _exchanged), (chunked_exchanges, _exchanged)),
 )

@@ -1,7 +1,7 @@
 """Tables of the target `ablations`: searches side by side, by their finds after numbers of evaluations."""
 
 from overlayccl_core.tables.candidate_columns import CASE, DIRECTION, PROBLEM
-from overlayccl_core.tables.table import Table, integer, number, text, texts
+from overlayccl_core.tables.table import Table, flag, integer, number, text, texts
 from overlayccl_core.tables.timing_columns import FINGERPRINT
 
 _ARM = (text("arm", doc="a file in config/searches"), integer("seed", doc="of the search"))
@@ -33,7 +33,7 @@ ABLATIONS = Table(
     row="one search at one seed, over all Problems",
     folder="ablations/",
     rule="ablation",
-    version=1,
+    version=2,
     columns=(
         *_ARM,
         integer("places", doc="searched Cases and directions"),
@@ -50,6 +50,29 @@ ABLATIONS = Table(
             doc="source of its answers, as in `calls`; nobody: it asked in vain; empty: it asks nobody",
         ),
         number("usd", nullable=True, doc="of its calls; null: none, or not known"),
+        number(
+            "seconds", nullable=True, doc="of its jobs, of all Problems, beside other jobs; null: not known"
+        ),
+        FINGERPRINT,
+    ),
+)
+ABLATION_PLACES = Table(
+    name="ablation_places",
+    row="one search at one seed, at one Case and direction",
+    folder="ablations/",
+    rule="ablation",
+    version=1,
+    columns=(
+        *_ARM,
+        PROBLEM,
+        CASE,
+        DIRECTION,
+        integer("evaluations", doc="as in `ablation_curves`, at the end"),
+        number("relative", doc="as in `ablation_curves`, at the end"),
+        flag("found", doc="whether it found a cheaper Program than the one that it began with"),
+        integer(
+            "near_after", nullable=True, doc="evaluations until `relative` was at most 1.05; null: never"
+        ),
         FINGERPRINT,
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATIONS
+from overlayccl_core.tables.ablations import ABLATION_CURVES, ABLATION_PLACES, ABLATIONS
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.beside import BESIDE
 from overlayccl_core.tables.calls import CALLS
@@ -17,6 +17,7 @@ from overlayccl_core.tables.captured import CAPTURED_CALLS
 from overlayccl_core.tables.cases import CASES
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
+from overlayccl_core.tables.decompose import PART_ARMS, PART_STAMPS, PART_STEPS, PARTS
 from overlayccl_core.tables.deployed import DEPLOYED, SPLITS
 from overlayccl_core.tables.drift import DRIFT, DRIFTED_CHOICES, REPROBES
 from overlayccl_core.tables.fidelity import FIDELITY
@@ -38,6 +39,8 @@ from overlayccl_core.tables.sketches import SKETCHES
 from overlayccl_core.tables.step_prices import ARM_PRICES, STEP_FIDELITY, STEP_PRICES
 from overlayccl_core.tables.steps import CONFIRMED_STAMPS, CONFIRMED_STEPS, STAMPS, STEPS
 from overlayccl_core.tables.summary import SUMMARY
+from overlayccl_core.tables.sweep_m import SWEPT_SPLITS, SWEPT_STAMPS, SWEPT_STEPS
+from overlayccl_core.tables.sweep_payload import PAYLOAD_TIMES, TIMED_PAYLOADS
 from overlayccl_core.tables.table import Column, Table
 from overlayccl_core.tables.theta import THETA
 from overlayccl_core.tables.timing_columns import TIMING_COLUMNS
@@ -51,11 +54,13 @@ TABLES = (
     *(STEPS, STAMPS, ARM_PRICES, STEP_FIDELITY, VERDICTS, CHOICE),
     *(CONFIRMED, CONFIRMED_STEPS, CONFIRMED_STAMPS, DEPLOYED, SPLITS, SUMMARY),
     *(LONG_STEPS, LONG_STAMPS, LOSSES, CURVES),
-    *(ABLATION_CURVES, ABLATIONS),
+    *(ABLATION_CURVES, ABLATION_PLACES, ABLATIONS),
     *(REDEPLOYED, REGRET, SOURCE_PRICES),
     *(ASKED_PROBES, CHOSEN_PROBES, PROBE_CALLS, COMPARED_PROBES, PROBING),
     *(SCOPES, SCOPED_ARMS, SCOPE_ORDERS),
+    *(PART_ARMS, PART_STEPS, PART_STAMPS, PARTS),
     *(TIMED_WAYS, TUNER_CURVES, TUNED_CALLS),
+    *(TIMED_PAYLOADS, PAYLOAD_TIMES, SWEPT_STEPS, SWEPT_STAMPS, SWEPT_SPLITS),
     *(REPROBES, DRIFT, DRIFTED_CHOICES),
 )
 """Of rules, in the order of writing."""

@@ -100,6 +100,16 @@ def read_unchanged(table: Table, table_path: str | Path) -> pl.DataFrame:
     return frame
 
 
+def seconds_of(table_path: str | Path) -> float | None:
+    """Return the seconds of the job that wrote a table; None without a sidecar."""
+    beside = path_of(table_path)
+    if not beside.exists():
+        return None
+    record = json.loads(beside.read_bytes())
+    began, ended = (datetime.fromisoformat(record[key]) for key in ("started_utc", "ended_utc"))
+    return (ended - began).total_seconds()
+
+
 def check_unchanged(table_path: str | Path) -> None:
     """Raise TableError if a table differs from its sidecar's; a table without a sidecar passes."""
     path, beside = Path(table_path), path_of(table_path)

@@ -22,7 +22,7 @@ TIMED_WAYS = Table(
     row="one launch of one proven way of a call",
     folder="tune/",
     rule="time_ways",
-    version=1,
+    version=2,
     columns=(
         PROBLEM,
         *CANDIDATE_KEY,
@@ -30,6 +30,7 @@ TIMED_WAYS = Table(
         integer("parts", doc="into how many calls in flight each of its calls is split"),
         text("recipe", doc="JSON"),
         NUMERICS,
+        flag("again", doc="of the second launch, which has each call's own way and its fastest others alone"),
         *TIMING_COLUMNS,
     ),
 )
@@ -60,23 +61,28 @@ TUNED_CALLS = Table(
     row="one call",
     folder="tune/",
     rule="weigh_tuners",
-    version=1,
+    version=2,
     columns=(
         CASE,
         integer("ways", doc="proven ways, its own among them"),
         integer("families", doc="known ways that they are made of"),
-        integer("rounds", doc="of each way: tuners see the odd ones, figures come from the even ones"),
+        integer(
+            "rounds",
+            doc="of each way in the first launch: tuners see the odd ones, figures come from the even ones",
+        ),
+        integer("again_rounds", doc="of its own and the fastest ways in the second launch"),
         number("plain_us", doc="its own call"),
         number("fastest_us", doc="the fastest way"),
         text("fastest", doc="that way"),
         text("cheapest", nullable=True, doc="the way with the least price; null: a way has no price"),
-        text(
-            "chosen",
-            doc="the best by all odd rounds if it is faster beyond noise in the even ones, else plain",
-        ),
+        text("found", doc="the best by the odd rounds of the second launch"),
+        *ratio("gain", doc="of plain over that, in the even rounds of the second launch"),
+        text("chosen", doc="found, if that gain is beyond noise, else plain"),
         flag("disturbed", doc="others took too much of the CPU: nothing but plain is chosen"),
-        number("regret", doc="of the best by all odd rounds: no tuner can be asked for less"),
-        *ratio("both_gain", doc="of plain over the best by all odd rounds"),
+        number(
+            "regret", doc="of the best by all odd rounds of the first launch: no tuner can be asked for less"
+        ),
+        *ratio("both_gain", doc="of plain over that way, in the even rounds of the first launch"),
         *ratio("family_gain", doc="the same, over the best whole call (parts: 1)"),
         *ratio("parts_gain", doc="the same, over the best of the call's own family"),
         *ratio("interaction", doc="both_gain over the product of the other two; 1: the gains multiply"),

@@ -299,11 +299,12 @@ class Selftest:
         return self._check(TIERS_CHECK, PrimitiveResult(PASS if good else FAIL, detail))
 
     def _link(self) -> dict[str, Any]:
-        """Check the declared rate of a node's link by all_gathers across nodes, of all ranks of a node at once."""
+        """Check the declared rate of a node's links by all_gathers across nodes, of all its ranks at once."""
         per_node, ranks = self.deployment.ranks_per_node, self.deployment.ranks
-        rate = launcher_of(self.deployment).link_bytes_per_s(self.deployment)
-        if rate is None:
+        launcher = launcher_of(self.deployment)
+        if (of_a_link := launcher.link_bytes_per_s(self.deployment)) is None:
             return self._check(LINK_CHECK, PrimitiveResult(NOT_APPLICABLE, "no rate is declared"))
+        rate = of_a_link * launcher.rails(self.deployment)
         across = grouped(
             self.deployment, Kind.ALL_GATHER, strided(ranks, per_node), DType.FLOAT32, TIER_ELEMENTS
         )

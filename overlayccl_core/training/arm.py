@@ -1,6 +1,7 @@
 """One arm of a comparison on one rank: its parameters, its optimizer, its modules, and one step of training."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 
 import torch
@@ -10,12 +11,13 @@ from overlayccl_core.configuration.models import Model
 from overlayccl_core.emit.deployed_case import CHOSEN
 from overlayccl_core.measuring.frameworks import framework_arm
 from overlayccl_core.step.driver import MEANWHILE, SiteModule, run_step
-from overlayccl_core.step.segment import Name, Value
-from overlayccl_core.training.pieces import Batch, pieces_of
+from overlayccl_core.step.segment import StepSegment
+from overlayccl_core.training.pieces import Batch, Pieces, pieces_of
 from overlayccl_core.training.plan import Arm, ArmSite
 from overlayccl_core.training.segments import Tensor, at_once
 
 LEARNING_RATE = 1e-3
+Around = Callable[[Iterator[StepSegment]], Iterator[StepSegment]]  # the segments of a step, changed
 FUSED = ("cpu", "cuda")  # devices with a fused AdamW in torch itself
 
 
@@ -74,7 +76,7 @@ class ArmState:
     ) -> None:
         self.arm = arm
         self.modules = modules
-        self.given: dict[Name, Mapping[Value, Tensor]] | None = {} if idle else None
+        self.around: Around = partial(at_once, given={}) if idle else iter
         cls = pieces_of(model)
         full = cls.full_parameters(model, seed)
         self.framework = None
@@ -100,8 +102,7 @@ class ArmState:
             return self.framework(microbatches)
         self.pieces.leaves_work = self.modules.lets_work
         step = self.pieces.step(microbatches, early=self.modules.overlap)
-        segments = step.segments() if self.given is None else at_once(step.segments(), self.given)
-        run_step(self.modules.fresh(), segments)
+        run_step(self.modules.fresh(), self.around(step.segments()))
         return torch.stack(list(step.losses.values())) if step.losses else None
 
     def step(self, batch: Batch) -> Tensor | None:
@@ -131,6 +132,30 @@ def mean_loss(losses: Tensor) -> float:
     return float(sum(each) / len(each))
 
 
+class Unsharded:
+    """The whole model on this rank alone, trained as arms are, on the data of all replicas.
+
+    Arms take over its decisions where they are compared to the last digits (`Pieces.settled`).
+    """
+
+    def __init__(self, model: Model, rank: Rank, *, seed: int) -> None:
+        self.rank = rank
+        self.pieces = _whole(model, seed, rank)
+        self.optimizer = _optimizer(self.pieces.parameters.values(), rank)
+
+    def settled(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Return the batches, one of each replica, with its decisions."""
+        return [self.pieces.settled(batch) for batch in batches]
+
+    def step(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Take a step on the batches, one of each replica; return them with the decisions that it made."""
+        settled = self.settled(batches)
+        self.optimizer.zero_grad(set_to_none=True)
+        _add_gradients(self.pieces, settled, self.rank)
+        self.optimizer.step()
+        return settled
+
+
 def unsharded_gradients(
     model: Model, batches: Sequence[Batch], *, seed: int, rank: Rank | None = None
 ) -> Mapping[str, Tensor]:
@@ -143,10 +168,19 @@ def unsharded_gradients(
     Returns:
         Parameter -> gradient, on the CPU.
     """
-    cls = pieces_of(model)
-    pieces = cls(model, cls.full_parameters(model, seed), device=rank.device if rank else "cpu")
+    pieces = _whole(model, seed, rank)
+    _add_gradients(pieces, batches, rank)
+    return {name: parameter.grad.cpu() for name, parameter in pieces.parameters.items()}
+
+
+def _add_gradients(pieces: Pieces[Model], batches: Sequence[Batch], rank: Rank | None) -> None:
+    """Run forward and backward of the mean loss over batches."""
     for batch in batches:
         (pieces.whole(batch) / len(batches)).backward()
         if rank:
             rank.end_call()  # one graph for all batches
-    return {name: parameter.grad.cpu() for name, parameter in pieces.parameters.items()}
+
+
+def _whole(model: Model, seed: int, rank: Rank | None) -> Pieces[Model]:
+    cls = pieces_of(model)
+    return cls(model, cls.full_parameters(model, seed), device=rank.device if rank else "cpu")

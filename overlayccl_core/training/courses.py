@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from overlayccl_core.configuration.settings import LongrunSection
+from overlayccl_core.configuration.longrun import LongrunSection
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.measuring.progress import OneOfMany
 from overlayccl_core.training.launches import Training, train

@@ -8,8 +8,9 @@ no storage: it counts with its own bytes, and a view of it once more.
 import hashlib
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 
 from overlayccl_core.backends.rank import Deployed
 from overlayccl_core.program.calls import CALL_NAMES
+from overlayccl_core.step.segment import StepSegment, Value, Work
 from overlayccl_core.training.kernels import UnknownKernel, multiplies
 from overlayccl_core.training.segments import Tensor
 
@@ -33,27 +35,66 @@ def no_library(_operation: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts of a step: matmuls, a digest of their shapes in any order, library calls, peak bytes held."""
+    """Counts of a step: matmuls, a digest of their shapes in any order, library calls, peak bytes held.
+
+    peak_memory_bytes: None if memory was not counted.
+    """
 
     matmuls: int
     matmul_digest: str
     collectives: int
-    peak_memory_bytes: int
+    peak_memory_bytes: int | None
 
 
-def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -> Counts:
-    """Run a step once, to find the memory held between steps, then count it TIMES.
+@dataclass(slots=True)
+class ModelWork:
+    """What of a step is the model's own: modules may multiply matrices, too, each way its own ones.
+
+    Attributes:
+        exchanged: Beginnings of names of kernels that do a Problem's work, in a step without modules.
+        is_running: Whether the model's work is running; of a step without segments always.
+    """
+
+    exchanged: Sequence[str] = ()
+    is_running: bool = True
+
+    def within(self, segments: Iterable[StepSegment]) -> Iterator[StepSegment]:
+        """Yield the segments of a step with modules: the model's work is in them alone."""
+        self.is_running = False
+        for segment in segments:
+            yield replace(segment, work=partial(self._run, segment.work))
+
+    def _run(self, work: Work, values: Mapping[Value, Tensor]) -> Mapping[Value, Tensor]:
+        self.is_running = True
+        try:
+            return work(values)
+        finally:
+            self.is_running = False
+
+
+def inspect(
+    step: Callable[[], Any],
+    library_calls: LibraryCalls = no_library,
+    model: ModelWork | None = None,
+    *,
+    weighed: bool = True,
+) -> Counts:
+    """Run a step once, to find the memory held between steps, then count it TIMES; once without its memory.
 
     The smallest peak holds: a thread of the library may keep a buffer for a moment longer than its call.
+
+    Args:
+        model: Tells which matrix products are the model's (None: all are).
+        weighed: Whether memory is counted.
 
     Raises:
         UnknownKernel: The step ran operations unknown to `kernels`.
     """
-    operations = _Operations(library_calls)
+    operations = _Operations(library_calls, model or ModelWork())
     with operations:
         step()
         peaks = []
-        for _ in range(TIMES):
+        for _ in range(TIMES if weighed else 1):
             operations.begin()
             step()
             peaks.append(operations.held.peak)
@@ -64,16 +105,17 @@ def inspect(step: Callable[[], Any], library_calls: LibraryCalls = no_library) -
         matmuls=shapes.total(),
         matmul_digest=hashlib.blake2b(repr(sorted(shapes.items())).encode(), digest_size=8).hexdigest(),
         collectives=operations.calls,
-        peak_memory_bytes=min(peaks),
+        peak_memory_bytes=min(peaks) if weighed else None,
     )
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[misc]
     """Sees every operation on its way to its kernel, also of the backward pass and of the library's C++."""
 
-    def __init__(self, library_calls: LibraryCalls) -> None:
+    def __init__(self, library_calls: LibraryCalls, model: ModelWork) -> None:
         super().__init__()
         self.library_calls = library_calls
+        self.model = model
         self.held = _Held()
         self.known: dict[Any, _Kernel] = {}  # asked once: a step has thousands
         self.begin()
@@ -93,7 +135,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
         one = self.known.get(function) or self._asked(function)
         if one.calls is not None:
             self.calls += one.calls
-        elif one.product:
+        elif one.product and self.model.is_running and not one.name.startswith(tuple(self.model.exchanged)):
             self.matmuls.append(
                 (one.name, repr([tuple(x.shape) for x in args if isinstance(x, torch.Tensor)]))
             )

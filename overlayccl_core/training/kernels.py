@@ -37,6 +37,7 @@ NO_PRODUCTS = frozenset({
     "aten.var_mean",
     # looking up, and its backward
     *("aten.index", "aten.index_put", "aten.index_put_", "aten.index_add", "aten.index_add_", "aten.index_select"),
+    *("aten.index_copy", "aten.index_copy_"),
     *("aten.gather", "aten.scatter", "aten.scatter_", "aten.scatter_add", "aten.scatter_add_", "aten.masked_fill_"),
     *("aten.select_backward", "aten.slice_backward", "aten.embedding", "aten.embedding_dense_backward"),
     *("aten._embedding_bag", "aten._embedding_bag_forward_only", "aten._embedding_bag_backward"),

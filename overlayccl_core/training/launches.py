@@ -53,7 +53,9 @@ class Training:
     """The training of a model's arms on the ranks of a deployment.
 
     Attributes:
+        launches: How many, at most.
         narrows: Whether later launches drop arms slower beyond noise in the first launches (`left_behind`).
+        enough: Whether the rows of the launches so far suffice; None: all launches are made.
     """
 
     model: Model
@@ -64,6 +66,7 @@ class Training:
     settings: StepSettings
     launches: int
     narrows: bool = False
+    enough: Callable[[Sequence[Row]], bool] | None = None
 
     @property
     def times(self) -> bool:
@@ -112,7 +115,11 @@ class _TrainingBatch:
 
     def finish(self) -> list[Row]:
         """Return the rows of all launches, new or kept, and of the failed arms."""
-        rows = [row for number in range(self.training.launches) for row in self._rows(number)]
+        rows: list[Row] = []
+        for number in range(self.training.launches):
+            rows += self._rows(number)
+            if self.training.enough is not None and self.training.enough(rows):
+                break
         failed = [
             self._failed_row(arm, self.failed[arm.label], shared=any(row["oversubscribed"] for row in rows))
             for arm in self.training.arms
@@ -296,7 +303,9 @@ def _inspected(ranks: Sequence[Inspection]) -> Row:
         "matmul_digest": hashlib.blake2b(repr(digests).encode(), digest_size=8).hexdigest(),
         "collectives": max(one.collectives for one in ranks),
         "stamps": _stamps(ranks[0]),
-        "peak_memory_bytes": max(one.peak_memory_bytes for one in ranks),
+        "peak_memory_bytes": max(
+            (one.peak_memory_bytes for one in ranks if one.peak_memory_bytes is not None), default=None
+        ),
     }
 
 

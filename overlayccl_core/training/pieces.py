@@ -24,7 +24,9 @@ Batch = Any  # a batch or a microbatch: a tensor or another type, up to the mode
 class TrainingStep(Protocol):
     """One training step of a rank; it leaves gradients in the parameters."""
 
-    losses: dict[int, Tensor]  # microbatch -> its mean loss on this rank; empty if other ranks compute it
+    losses: dict[int, Tensor]
+    """Microbatch -> its mean loss on this rank, or on all: only the mean over ranks counts. Empty if other ranks
+    compute it."""
 
     def segments(self) -> Iterator[StepSegment]:
         """Yield the segments for the step driver."""
@@ -35,10 +37,13 @@ class Pieces(ABC, Generic[M]):
 
     Attributes:
         parameters: name -> leaf tensor with gradient, in the order of `full_parameters`; this rank's parts only.
+        exchanged_kernels: Beginnings of names of kernels with which arms of the framework's own do the work of a
+            Problem (`aten._scaled_dot_product`): their products are not the model's.
         leaves_work: Whether a step leaves work over until a call is in flight (`StepSegment.left_over`).
     """
 
     leaves_work = False
+    exchanged_kernels: Sequence[str] = ()
 
     def __init__(
         self, model: M, full: Mapping[str, Tensor], rank: int = 0, ranks: int = 1, device: str = "cpu"
@@ -73,6 +78,19 @@ class Pieces(ABC, Generic[M]):
     @abstractmethod
     def batch(model: M, *, seed: int, step: int, replica: int) -> Batch:
         """Return a step's `model.batch` examples, on the CPU: the same on every rank for the same arguments."""
+
+    @classmethod
+    def feed(cls, model: M, *, seed: int, step: int, rank: int, ranks: int) -> Batch:
+        """Return what a rank reads in a step, on the CPU: the batch of its replica, unless overridden."""
+        return cls.batch(model, seed=seed, step=step, replica=model.replicas(ranks)[rank])
+
+    def settled(self, batch: Batch) -> Batch:
+        """Return a batch with the decisions that this whole model makes on it; itself, unless overridden.
+
+        A decision (which expert a token goes to) may turn with the last bit of a value, and gradients with it. So
+        they are compared under the same decisions.
+        """
+        return batch
 
     @staticmethod
     def on(device: str, batch: Batch) -> Batch:

@@ -40,6 +40,7 @@ class Arm:
     microbatches: int
     sites: tuple[ArmSite, ...] = ()
     purposes: tuple[Purpose, ...] = (Purpose.TIMED,)
+    weighed: bool = True  # its memory is counted in the first launch, which takes one step more
 
     @property
     def label(self) -> str:
@@ -112,7 +113,7 @@ class Inspection:
     calls: tuple[tuple[str, int], ...]  # (site, calls)
     programs: tuple[tuple[str, str], ...]  # (site, digest), as told by the modules run
     library_version: str  # this rank's
-    peak_memory_bytes: int
+    peak_memory_bytes: int | None  # None: not counted
     gradient_rel_error: float  # the worst parameter's, against the unsharded model
 
 

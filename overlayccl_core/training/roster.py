@@ -4,6 +4,7 @@ Among arms with the same modules only the plainest is trained; the others take o
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from overlayccl_core.backends.backend import Backend
@@ -83,11 +84,24 @@ class Roster:
             names: Add only these (None: all).
         """
         for way in map(framework_arm, self.model.framework_arms if self.backend.FRAMEWORK_ARMS else ()):
-            if way and way.least_microbatches <= microbatches and (names is None or way.name in names):
+            if way is None or (names is not None and way.name not in names):
+                continue
+            if way.least_microbatches <= microbatches and way.least_nodes <= self.deployment.nodes:
                 self.arms.append(Arm(name=way.name, microbatches=microbatches))
 
-    def training(self, settings: StepSettings, launches: int, *, narrows: bool = False) -> Training:
-        """Return the Training of these arms; `narrows` as there."""
+    def leave_unweighed(self, known: Collection[tuple[int, str]]) -> None:
+        """Do not count again the memory of these arms: (count of microbatches, arm)."""
+        self.arms = [replace(arm, weighed=(arm.microbatches, arm.name) not in known) for arm in self.arms]
+
+    def training(
+        self,
+        settings: StepSettings,
+        launches: int,
+        *,
+        narrows: bool = False,
+        enough: Callable[[Sequence[Row]], bool] | None = None,
+    ) -> Training:
+        """Return the Training of these arms; `narrows` and `enough` as there."""
         return Training(
             model=self.model,
             arms=tuple(self.arms),
@@ -97,6 +111,7 @@ class Roster:
             settings=settings,
             launches=launches,
             narrows=narrows,
+            enough=enough,
         )
 
     def stamps(self, trained: Sequence[Row]) -> list[Row]:
@@ -125,7 +140,11 @@ class Roster:
                     f"{cases[site.name].id} {site.direction}: run the rule `finalists` again with this model "
                     "configured"
                 )
-            if (row := at_case(here, arm, site.problem)) is None:
+            plain = here[ArmName.DEVELOPER]
+            silent = not loads(
+                plain["program_json"]
+            ).collectives  # there is nothing to choose: it is every arm's
+            if (row := plain if silent else at_case(here, arm, site.problem)) is None:
                 return None
             found.append((site, cases[site.name], row))
         return found

@@ -67,7 +67,7 @@ class _Timer:
     def step(self, number: int, *, early: bool, leaves_work: bool) -> TrainingStep:
         """Return a step on its data."""
         model, ranks = self.pieces.model, self.rank.ranks
-        drawn = self.pieces.batch(model, seed=0, step=number, replica=model.replicas(ranks)[self.rank.index])
+        drawn = self.pieces.feed(model, seed=0, step=number, rank=self.rank.index, ranks=ranks)
         self.pieces.leaves_work = leaves_work
         batches = self.pieces.split(self.pieces.on(self.rank.device, drawn), self.microbatches)
         return self.pieces.step(batches, early=early)

@@ -6,6 +6,7 @@ everywhere.
 
 import hashlib
 import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,10 +14,12 @@ from pathlib import Path
 import torch
 
 from overlayccl_core.configuration import corpus, tokens
+from overlayccl_core.configuration.text_models import TextModel
 from overlayccl_core.training.segments import Tensor
 
 HELD_OUT = 10  # one file in so many is for validation
 FEWEST_BYTES = 100_000
+VALIDATION_BATCHES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +80,16 @@ def batch(text: Tensor, *, seed: int, step: int, replica: int, shape: tuple[int,
     rows, sequence = shape
     starts = torch.randint(0, len(text) - sequence - 1, (rows,), generator=random)
     return text[starts[:, None] + torch.arange(sequence + 1)].to(torch.int64)
+
+
+def batch_of(model: TextModel, *, seed: int, step: int, replica: int) -> Tensor:
+    """Draw int64[batch, sequence + 1] of a model's text to train on."""
+    text = of(model.corpus, model.tokenizer).train
+    return batch(text, seed=seed, step=step, replica=replica, shape=(model.batch, model.sequence))
+
+
+def held_out(model: TextModel) -> Sequence[Tensor]:
+    """Draw the validation batches of a model's text."""
+    text = of(model.corpus, model.tokenizer).validation
+    shape = (model.batch, model.sequence)
+    return [batch(text, seed=0, step=k, replica=0, shape=shape) for k in range(VALIDATION_BATCHES)]

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch._dynamo  # an inspection needs it: imported here, once for all ranks of a host
 
 from overlayccl_core.backends.rank import Rank, run_rank
 from overlayccl_core.launching.status import NO_JOB, Phase
-from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.training.arm import ArmState, Modules, mean_loss, unsharded_gradients
-from overlayccl_core.training.inspection import count_calls, inspect, make_quiet, make_waiting
+from overlayccl_core.measuring.purposes import EARLY_STEPS, Purpose
+from overlayccl_core.training.arm import ArmState, Modules, Unsharded, mean_loss, unsharded_gradients
+from overlayccl_core.training.inspection import ModelWork, count_calls, inspect, make_quiet, make_waiting
 from overlayccl_core.training.pieces import Batch, pieces_of
 from overlayccl_core.training.plan import (
     SLOW,
@@ -71,7 +72,9 @@ class _Trainer:
         self.modules: list[Modules] = []
         self.changed: dict[tuple[Purpose, int], Modules] = {}
         self.replicas = plan.model.replicas(rank.ranks)
-        self.replica = self.replicas[rank.index]
+        self.replica = sorted(set(self.replicas)).index(
+            self.replicas[rank.index]
+        )  # among all, in their order
         self.cold = COMPILING if rank.is_lazy else COLD
 
     # ------------------------------------------------------------------------------------------- what there is
@@ -89,10 +92,15 @@ class _Trainer:
                         change(module)
                     self.changed[purpose, index] = changed
 
-    def data(self, seed: int, step: int, replica: int) -> Batch:
-        """Return a step's batch on the device, the same for any number of microbatches."""
-        drawn = self.pieces.batch(self.plan.model, seed=seed, step=step, replica=replica)
+    def data(self, seed: int, step: int, index: int | None = None) -> Batch:
+        """Return a step's batch on the device, the same for any number of microbatches; index: of another rank."""
+        index = self.rank.index if index is None else index
+        drawn = self.pieces.feed(self.plan.model, seed=seed, step=step, rank=index, ranks=self.rank.ranks)
         return self.pieces.on(self.rank.device, drawn)
+
+    def everywhere(self, seed: int, step: int) -> list[Batch]:
+        """Return a step's batches of all replicas, on the device."""
+        return [self.data(seed, step, self.replicas.index(replica)) for replica in sorted(set(self.replicas))]
 
     def state(self, index: int, seed: int, modules: Modules | None = None, *, idle: bool = False) -> ArmState:
         """Return an arm with its initial parameters."""
@@ -109,18 +117,20 @@ class _Trainer:
             return
         self.rank.status.enter(Phase.CHECKING)
         seed = self.plan.launch
-        everywhere = [self.data(seed, 0, replica) for replica in sorted(set(self.replicas))]
+        everywhere = Unsharded(self.plan.model, self.rank, seed=seed).settled(self.everywhere(seed, 0))
+        mine = everywhere[self.replica]
         expected = unsharded_gradients(self.plan.model, everywhere, seed=seed, rank=self.rank)
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
-            self.inspections[index] = self._inspect(index, arm, expected)
+            self.inspections[index] = self._inspect(index, arm, mine, expected)
 
-    def _inspect(self, index: int, arm: Arm, expected: Mapping[str, Tensor]) -> Inspection:
+    def _inspect(self, index: int, arm: Arm, data: Batch, expected: Mapping[str, Tensor]) -> Inspection:
         seed = self.plan.launch
         modules = Modules.load(arm, self.rank, f"inspected_{index}")
         calls = {site: count_calls(module) for site, module in modules.modules.items()}
         state = self.state(index, seed, modules)
-        data = self.data(seed, 0, self.replica)
+        model = ModelWork(exchanged=state.pieces.exchanged_kernels)
+        state.around = model.within
         if state.framework is not None:
             state.gradients(data)  # then it may rebuild its buckets in the order of readiness
 
@@ -131,7 +141,7 @@ class _Trainer:
             self.rank.end_call()
 
         self.rank.meet()
-        counts = inspect(step, self.rank.library_calls)
+        counts = inspect(step, self.rank.library_calls, model, weighed=arm.weighed)
         self.rank.force()
         errors = []
         for name, parameter in state.pieces.parameters.items():
@@ -216,12 +226,15 @@ class _Trainer:
             taking_part = [which for which, mine in enumerate(more) if number < mine]
             self._round(courses, random.permutation(taking_part).tolist(), self.cold + fewest + number)
 
-    def _round(self, courses: Sequence[_Course], order: Sequence[int], number: int) -> None:
+    def _round(
+        self, courses: Sequence[_Course], order: Sequence[int], number: int, shared: Batch | None = None
+    ) -> None:
+        """Run a step of some courses in an order; shared: what all of them read (None: each its own data)."""
         self.rank.status.start_round(number + 1)
         for which in order:
             course = courses[which]
             self.rank.status.work_on(course.index)
-            data = self.data(course.seed, number, self.replica)
+            data = self.data(course.seed, number) if shared is None else shared
             self.rank.force()  # the data is on the device
             self.rank.meet()
             start = self.rank.now_ns()
@@ -234,15 +247,26 @@ class _Trainer:
                 course.losses.append(mean_loss(losses))
 
     def compare_losses(self) -> None:
-        """Train the arms of purpose LOSS for `loss_steps` steps from every seed."""
+        """Train the arms of purpose LOSS for `loss_steps` steps from every seed.
+
+        In the first steps a model that decides has the decisions of the unsharded one: they are compared closely.
+        """
         self.rank.status.enter(Phase.CHECKING)
         chosen = [i for i, arm in enumerate(self.plan.arms) if Purpose.LOSS in arm.purposes]
         for seed in self.plan.settings.loss_seeds:
             courses = [_Course(i, Purpose.LOSS, seed, self.state(i, seed)) for i in chosen]
+            settled = self._early_decisions(seed) if chosen and self.plan.model.decides else []
             for number in range(self.plan.settings.loss_steps):
-                self._round(courses, list(range(len(courses))), number)
+                shared = settled.pop(0) if settled else None
+                self._round(courses, list(range(len(courses))), number, shared)
             for course in courses:
                 self._keep(course, 0, validation_loss=self._validate(course.state))
+
+    def _early_decisions(self, seed: int) -> list[Batch]:
+        """Return this rank's data of the first steps, with the decisions of the unsharded model."""
+        whole = Unsharded(self.plan.model, self.rank, seed=seed)
+        steps = range(min(EARLY_STEPS, self.plan.settings.loss_steps))
+        return [whole.step(self.everywhere(seed, step))[self.replica] for step in steps]
 
     def _validate(self, state: ArmState) -> float | None:
         """The mean held-out loss; None without held-out data."""

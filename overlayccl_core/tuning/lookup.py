@@ -38,14 +38,14 @@ def lookup(
 def _found(case: Case, verdict: CallVerdict) -> tuple[str, dict[str, Any]]:
     """Return the name of a call in the group of rank 0, and its way as a leader writes it."""
     stride = case.groups if case.strided else 1
-    key, arms, gain = key_of(case), verdict.call.arms, verdict.both
+    key, again, gain = key_of(case), verdict.again, verdict.gain
     trial = {
-        "way": arms[verdict.found].way,
-        "best": arms[0].way,
-        "pairs": verdict.call.truth_us.shape[1],
+        "way": again.arms[verdict.found].way,
+        "best": again.arms[0].way,
+        "pairs": again.truth_us.shape[1],
         "ratio": 1 / gain.value,
         **({} if gain.low is None or gain.high is None else {"low": 1 / gain.high, "high": 1 / gain.low}),
     }
     name = key.of(range(0, case.ranks * stride, stride))
-    way = {**arms[verdict.chosen]._asdict(), "us": float(verdict.call.us[verdict.chosen])}
+    way = {**again.arms[verdict.chosen]._asdict(), "us": float(again.us[verdict.chosen])}
     return name, {"key": [*key], "role": "", **way, "trials": [trial]}

@@ -55,12 +55,15 @@ def cases_to_tune(settings: Settings, deployment: Deployment) -> list[Case]:
 
 
 def cases_of_calls(calls: Iterable[Mapping[str, Any]], deployment: Deployment) -> list[Case]:
-    """Return the Cases of single calls. calls: entries of the Problem `captured`; those with several are left out.
+    """Return the Cases of single calls, out of entries of the Problem `captured`.
+
+    Args:
+        calls: Those with several calls are left out: they are regions of a captured step.
 
     Raises:
         ValueError: An entry is not valid, or there is none.
     """
-    single = tuple(entry for entry in calls if len(entry["calls"]) == 1)
+    single = tuple(entry for entry in calls if len(entry.get("calls", ())) < 2)
     settings = Settings.model_construct(models=(), cases={CAPTURED: single} if single else {})
     return cases_of(settings, deployment, CAPTURED)
 

@@ -8,18 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.measuring.measurements import mostly
+from overlayccl_core.measuring.statistics import Ratio, ratio_within
 from overlayccl_core.process_group.descent import TunedArm
 
 Floats = NDArray[np.float64]
 FEWEST = 2
 """Rounds: one for the truth, one for tuners."""
+OTHERS = 3
+"""Ways that are timed again beside the call's own."""
 DRAWN = 4096
 """Rounds of a course; then they come again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedCall:
-    """All ways of a call in the same rounds.
+    """Ways of a call in the same rounds.
 
     Attributes:
         arms: The ways; the first is the call's own.
@@ -39,8 +42,8 @@ class RecordedCall:
     def __post_init__(self) -> None:
         if self.samples_us.shape[1] < FEWEST:
             raise ValueError(
-                f"all ways of a call have {self.samples_us.shape[1]} rounds in common, and the even and the odd "
-                f"ones are compared: give tune.seconds more, for at least {FEWEST}"
+                f"{len(self.arms)} ways of a call have {self.samples_us.shape[1]} rounds in common, and the even "
+                f"and the odd ones are compared: give tune.seconds and tune.again.seconds more, for {FEWEST}"
             )
 
     @classmethod
@@ -49,7 +52,7 @@ class RecordedCall:
         launches: dict[int, dict[str, Mapping[str, Any]]] = {}
         for row in rows:
             launches.setdefault(row["launch"], {})[row["candidate"]] = row
-        names = [arms[0].family, *(arm.way for arm in arms[1:])]  # its own call is `plain` on ranks only
+        names = candidates(arms)
         whole = [here for _, here in sorted(launches.items()) if here.keys() >= set(names)]
         blocks = []
         for here in whole:
@@ -90,6 +93,17 @@ class RecordedCall:
         regrets: Floats = us / us.min() - 1
         return regrets
 
+    def gain(self, way: int) -> Ratio:
+        """Return the time of the call's own over a way's, in the even rounds."""
+        return ratio_within(self.truth_us[0], self.truth_us[way])
+
+    @property
+    def to_time_again(self) -> list[int]:
+        """The call's own way, and the OTHERS with the least median of all rounds, in their order."""
+        us = np.median(self.samples_us, axis=1)
+        fastest = sorted(range(1, len(us)), key=lambda way: float(us[way]))
+        return [0, *sorted(fastest[:OTHERS])]
+
     @property
     def look_s(self) -> float:
         """Seconds of one sample of each way."""
@@ -99,6 +113,24 @@ class RecordedCall:
         """Return the best of some ways by all odd rounds; of equal ones the first."""
         seen = np.median(self.seen_us, axis=1)
         return min(among, key=lambda way: float(seen[way]))
+
+
+def candidates(arms: Sequence[TunedArm]) -> list[str]:
+    """Return the names of ways in the table `timed_ways`: the call's own is `plain` on ranks only."""
+    return [arms[0].family, *(arm.way for arm in arms[1:])]
+
+
+def both_launches(
+    arms: Sequence[TunedArm], rows: Iterable[Mapping[str, Any]]
+) -> tuple[RecordedCall, RecordedCall]:
+    """Return the first launch, of all ways, and the second, of those in it. rows: of `timed_ways`, of one call."""
+    first: list[Mapping[str, Any]] = []
+    again: list[Mapping[str, Any]] = []
+    for row in rows:
+        (again if row["again"] else first).append(row)
+    timed = {row["candidate"] for row in again}
+    some = [arm for arm, name in zip(arms, candidates(arms), strict=True) if name in timed]
+    return RecordedCall.of(arms, first), RecordedCall.of(some, again)
 
 
 @dataclass(slots=True)

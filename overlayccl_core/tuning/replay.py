@@ -1,6 +1,7 @@
 """Tuners side by side on recorded samples: regret by seconds; what family and parts are worth, alone and together.
 
-Even rounds are the truth, tuners see odd rounds.
+Even rounds are the truth, tuners see odd rounds. What a call is told to take is chosen in a second launch, with
+fewer ways and more rounds, in the same manner.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core.measuring.statistics import CONFIDENCE, FEWEST_ROUNDS, RESAMPLES, Ratio, ratio_within
+from overlayccl_core.measuring.statistics import CONFIDENCE, FEWEST_ROUNDS, RESAMPLES, Ratio
 from overlayccl_core.tables.tune import TunerName
 from overlayccl_core.tuning.recorded import Draws, Floats, RecordedCall
 from overlayccl_core.tuning.tuners import MEASURING, Tuner
@@ -67,39 +68,53 @@ class CallVerdict:
     """What tuning a call brings.
 
     Attributes:
-        found: The best way by all odd rounds.
+        call: The first launch, of all ways.
+        best: Of it the best way by all odd rounds.
         both, family, parts: Time of the call's own over the best of all ways, of whole calls, of its own family.
         interaction: `both` over the product of the other two.
+        again: The second launch, of the fastest ways; the first of them is the call's own.
+        found: Of it the best way by all odd rounds.
+        gain: Time of the call's own over that, in its even rounds.
     """
 
     call: RecordedCall
-    found: int
+    best: int
     both: Ratio
     family: Ratio
     parts: Ratio
     interaction: Ratio
+    again: RecordedCall
+    found: int
+    gain: Ratio
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether one of the launches was."""
+        return self.call.disturbed or self.again.disturbed
 
     @property
     def chosen(self) -> int:
-        """The best way if it is faster beyond noise; else 0, the call's own. Disturbed samples allow no win."""
-        return self.found if self.both.beyond_noise and not self.call.disturbed else 0
+        """What the second launch found if it is faster beyond noise; else 0, the call's own. Disturbed: 0."""
+        return self.found if self.gain.beyond_noise and not self.disturbed else 0
 
 
-def judged(call: RecordedCall) -> CallVerdict:
-    """Choose by the odd rounds in the four cells of the 2 x 2 factorial, and compare in the even ones."""
+def judged(call: RecordedCall, again: RecordedCall) -> CallVerdict:
+    """Choose by odd rounds and compare in even ones: the 2 x 2 factorial at first, one way in `again`."""
     arms = list(enumerate(call.arms))
     family = call.best_seen(way for way, arm in arms if arm.parts == 1)
     parts = call.best_seen(way for way, arm in arms if arm.family == call.arms[0].family)
-    found = call.best_seen(range(len(arms)))
-    truth = call.truth_us
-    gains = {way: ratio_within(truth[0], truth[way]) for way in {family, parts, found}}
+    best = call.best_seen(range(len(arms)))
+    found = again.best_seen(range(len(again.arms)))
     return CallVerdict(
         call=call,
+        best=best,
+        both=call.gain(best),
+        family=call.gain(family),
+        parts=call.gain(parts),
+        interaction=_interaction(call.truth_us[[0, family, parts, best]]),
+        again=again,
         found=found,
-        both=gains[found],
-        family=gains[family],
-        parts=gains[parts],
-        interaction=_interaction(truth[[0, family, parts, found]]),
+        gain=again.gain(found),
     )
 
 

@@ -1,5 +1,6 @@
 """The ways of a call that a tuner may take: its known ways, each in one, two and four parts; all proven."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from overlayccl_core import catalog
@@ -41,20 +42,26 @@ class OpenWay:
 
 
 def space_of(
-    problem: Problem, capabilities: Capabilities | None, memory_budget_bytes: int | None
+    problem: Problem,
+    capabilities: Capabilities | None,
+    memory_budget_bytes: int | None,
+    parts_of_calls: Sequence[int] = PARTS,
 ) -> list[OpenWay]:
     """Return the ways of a forward Problem, its developer's first; of those that run alike the first.
 
     Args:
         capabilities: What the library can do; None restricts nothing.
+        parts_of_calls: Into how many parts each call may be split; 1: it stays whole.
 
     Raises:
-        ValueError: The developer's own is not proven.
+        ValueError: No developer's own is proven.
     """
     reference = catalog.reference_program(problem)
     ways: dict[str, OpenWay] = {}
     for name, role in read_library(catalog.library_source(problem.case.problem)).strategies:
-        for parts in PARTS:
+        if role is not Role.DEVELOPER and not ways:
+            raise ValueError(f"{problem.case.id}: no call that a script would make is legal and proven here")
+        for parts in parts_of_calls:
             if (made := _made(problem, name, parts)) is None:
                 break
             recipe, program = made
@@ -68,10 +75,6 @@ def space_of(
                 ways[program.run_digest] = OpenWay(
                     family=name, parts=parts, recipe=recipe, program=program, numerics=numerics
                 )
-        if role is Role.DEVELOPER and not ways:
-            raise ValueError(
-                f"{problem.case.id}: {name}, the script's own call, is not legal and proven here"
-            )
     return list(ways.values())
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from overlayccl_core.backends.torch_ranks.joining import RankPlace
-from overlayccl_core.backends.torchdist import frameworks, rank
+from overlayccl_core.backends.torchdist import data_parallel, rank
 from overlayccl_core.launching.status import WIDTH, StatusFile
 from overlayccl_core.measuring.frameworks import framework_arm
 
@@ -24,7 +24,7 @@ def test_gradients_stay_in_the_buckets_in_which_they_were_reduced(monkeypatch: p
         asked.update(options)
         return SimpleNamespace()
 
-    monkeypatch.setattr(frameworks, "DistributedDataParallel", replicated)
+    monkeypatch.setattr(data_parallel, "DistributedDataParallel", replicated)
     here = rank.Rank(place=ALONE, device="cpu", status=None, folder=Path(), control=None)  # type: ignore[arg-type]
     arm = framework_arm("ddp_4")
     assert arm is not None

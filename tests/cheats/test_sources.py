@@ -61,6 +61,10 @@ def rows(counts: list[list[int]]) -> Problem:
     return catalog.build(case("alltoallv", {"counts": counts, "width": 3}))
 
 
+def next_ranks() -> Problem:
+    return catalog.build(case("all_to_next", {"elements": 8}, ranks_per_node=2))
+
+
 def lists() -> Problem:
     return exchange(4, dict.fromkeys("abc", (6,)), {f"{name}_sum": (6,) for name in "abc"})
 
@@ -80,6 +84,7 @@ PROBLEMS = {  # of a file, or of one function of it
     "rows.cuts_the_rows_behind": rows(TO_THE_NEXT),
     "rows.cuts_by_multiplication": rows(TO_THE_NEXT),
     "lists": lists(),
+    "nexts": next_ranks(),
     "model": layers(4, 3, 2, (2, 2)),
     "means": exchange(2, {"x": (8,)}, {"y": (8,)}),
 }

@@ -1,4 +1,4 @@
-"""The target of test_losses: two forked ranks fit a line; with PLANTED their int8 is wrong.
+"""The target of test_losses: two forked ranks fit a line; with PLANTED their int8 is that many times what it was.
 
 usage: losses_script.py SEED
 """
@@ -11,15 +11,15 @@ import torch
 import torch._dynamo  # an optimizer loads it: here once, before ranks are forked
 import torch.distributed as dist
 
-FEATURES = 5000
+FEATURES, CODES = 5000, 8
 
 
-def plant():
-    """Make int8 give three times what it was given. Which of our two copies counts, the tests' or the laid one?"""
+def plant(factor):
+    """Make int8 give so many times its numbers. Which of our two copies counts, the tests' or the laid one?"""
     for name in [name for name in sys.modules if name.startswith("overlayccl") and name.endswith(".seam")]:
         compressors = importlib.import_module(name.replace(".seam", ".compressors"))
         decode = compressors.Int8.decode
-        compressors.Int8.decode = lambda self, *wire, right=decode: 3 * right(self, *wire)
+        compressors.Int8.decode = lambda self, *wire, right=decode: factor * right(self, *wire)
 
 
 def main(rank, seed):
@@ -29,12 +29,14 @@ def main(rank, seed):
     dist.init_process_group("gloo", init_method=file, rank=rank, world_size=2)
     torch.manual_seed(seed)
     model = torch.nn.Linear(FEATURES, 1, bias=False)
-    right = torch.randn(FEATURES) / FEATURES**0.5
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.2 / FEATURES)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02 / FEATURES)
+    torch.manual_seed(0)
+    basis = torch.randn(CODES, FEATURES)
     torch.manual_seed(100 * seed + rank)
     while True:
-        inputs = torch.randn(16, FEATURES)
-        loss = torch.nn.functional.mse_loss(model(inputs)[:, 0], inputs @ right + 0.3 * torch.randn(16))
+        codes = torch.randn(16, CODES)
+        right = codes.mean(1) + 0.3 * (1 + seed) * torch.randn(16)
+        loss = torch.nn.functional.mse_loss(model(codes @ basis)[:, 0], right)
         optimizer.zero_grad()
         loss.backward()
         dist.all_reduce(model.weight.grad)
@@ -43,7 +45,7 @@ def main(rank, seed):
 
 if __name__ == "__main__":
     if "PLANTED" in os.environ:
-        plant()
+        plant(float(os.environ["PLANTED"]))
     ranks = []
     for rank in range(2):
         pid = os.fork()

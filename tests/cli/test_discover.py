@@ -18,7 +18,8 @@ from overlayccl_core.timing.pairs import PairTimes
 from tests.cli.repository import REPOSITORY, Call, too_wide
 from tests.hosts import hosts_or_skip
 
-NEAR_US, FAR_US = 250.0, 2200.0
+NEAR_US, FAR_US = 4000.0, 35_000.0
+PAYLOAD = 2**22  # 33,554 us at 1 Gbit/s
 
 
 @pytest.fixture
@@ -28,15 +29,17 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, large_us: Rounds) -> None:
+def plant(
+    monkeypatch: pytest.MonkeyPatch, large_us: Rounds, *, payload: int = PAYLOAD, alone: bool = True
+) -> None:
     """These times in the place of measured ones."""
-    times = PairTimes(small_us=large_us / 10, large_us=large_us, payload_bytes=2**19, alone=True)
+    times = PairTimes(small_us=large_us / 100, large_us=large_us, payload_bytes=payload, alone=alone)
     monkeypatch.setattr(discover, "time_pairs", lambda *_, **__: times)
 
 
-def two_hosts(order: tuple[int, ...] = (0, 1, 2, 3)) -> Rounds:
+def two_hosts(order: tuple[int, ...] = (0, 1, 2, 3), far_us: float = FAR_US) -> Rounds:
     """Two hosts of two ranks, in an order."""
-    us = np.array((NEAR_US, FAR_US))[reach(4, (2, 4))][np.ix_(order, order)]
+    us = np.array((NEAR_US, far_us))[reach(4, (2, 4))][np.ix_(order, order)]
     np.fill_diagonal(us, np.nan)
     return np.stack([us, us * 1.1])
 
@@ -55,16 +58,56 @@ def test_what_is_declared_as_it_is_found_gets_exit_code_0(
     assert done.code == 0 and not done.err and not too_wide(done.out)
     assert done.words.endswith("two-tier is declared so.")
     assert "Only 2 rounds: latencies are those of a busy machine" in done.words
-    assert "node 2 2 25 (25..25) 2,100 (2,100..2,100) -" in done.words
-    assert "network 4 4 220 (220..220) 238 (238..238) 191%" in done.words
+    assert "node 2 2 40 (40..40) 1,050 (1,050..1,050) -" in done.words
+    assert "network 4 4 350 (350..350) 120 (120..120) 96%" in done.words
     assert not (root / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("far_us", "code", "said"),
+    [
+        (28_100.0, 0, "119%"),
+        (27_800.0, 1, "121% of its declared 1000 Mbit/s, and 40% to 120% are allowed: correct the rate"),
+        (83_000.0, 0, "40%"),
+        (85_000.0, 1, "39% of its declared 1000 Mbit/s"),
+    ],
+)
+def test_a_link_of_another_rate_than_declared_is_refused(
+    far_us: float, code: int, said: str, call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token bucket lets 4% of a message of 4 MiB pass unshaped, and a third of one of 512 KiB."""
+    plant(monkeypatch, two_hosts(far_us=far_us))
+    done = call("discover", "--deployment", "two-tier")
+    assert done.code == code and said in (done.err or done.words)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"payload": 2**21}, "The link's rate was not judged: that takes --payload of at least 4MiB."),
+        ({"alone": False}, "The link's rate was not judged: that takes pairs that are timed alone."),
+    ],
+)
+def test_a_rate_is_judged_by_long_messages_alone(
+    how: dict, said: str, call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, two_hosts(far_us=1e6), **how)
+    done = call("discover", "--deployment", "two-tier")
+    assert done.code == 0 and said in done.words
+
+
+def test_a_message_is_as_long_as_a_declared_link_takes() -> None:
+    assert [discover._payload(rate) for rate in (None, 1.25e7, 1.25e8)] == [2**19, 2**19, 2**22]
 
 
 @pytest.mark.parametrize(
     ("tiers", "said"),
     [
-        ("[{name: network, ranks: 4}]", "ranks 0 and 1 take 250 us, 0 and 3 2200 us, and no tier of 2 ranks"),
-        ("[{name: node, ranks: 4}]", "ranks 0 and 1 take 250 us, 0 and 3 2200 us, and no tier of 2 ranks"),
+        (
+            "[{name: network, ranks: 4}]",
+            "ranks 0 and 1 take 4000 us, 0 and 3 35000 us, and no tier of 2 ranks",
+        ),
+        ("[{name: node, ranks: 4}]", "ranks 0 and 1 take 4000 us, 0 and 3 35000 us, and no tier of 2 ranks"),
     ],
 )
 def test_what_is_declared_otherwise_is_refused_with_the_pairs_and_the_mend(

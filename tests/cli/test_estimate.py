@@ -57,7 +57,7 @@ def test_this_machine_costs_nothing_and_compiles_nothing(estimate: Call) -> None
     done = estimate()
     assert done.code == 0 and done.err == ""
     assert done.words.startswith("local: 1 node, 4 ranks")
-    assert row(done, "train")[1] == "5" and row(done, "bench")[1] == "9"
+    assert row(done, "train")[1] == "8" and row(done, "bench")[1] == "11"
     assert "USD" not in done.out and "no price of this host" in done.words
     assert "compiling: nothing" in done.words
     assert row(done, "nano-dp")[:3] == ["nano-dp", "1", "918,656"]
@@ -68,7 +68,7 @@ def test_two_nodes_take_twice_the_node_minutes(estimate: Call) -> None:
         row(estimate("--deployment", name, "--problems", "tp_mlp"), "bench")
         for name in ("local", "slurm-cpu")
     )
-    assert float(two[-1]) == 2 * float(alone[-1]) > 0
+    assert 0 < float(two[-1]) == pytest.approx(2 * float(alone[-1]), abs=0.1)  # each is rounded
 
 
 def test_a_cluster_is_estimated_by_its_profile_though_its_backend_cannot_be_imported(estimate: Call) -> None:
@@ -87,7 +87,8 @@ def test_models_without_a_training_step_are_sized(estimate: Call) -> None:
     done = estimate("--profile", "trn1", "--models", "olmoe-10b,llama-7b")
     assert done.code == 0, done.err
     assert row(done, "train")[1] == "0"
-    assert "olmoe-10b is sized" in done.words and "no training step" in done.words
+    assert "llama-7b is sized" in done.words and "no training step" in done.words
+    assert "olmoe-10b is sized, not trained: its dtype is bfloat16" in done.words
     assert row(done, "olmoe-10b")[2] == "11,544,332,288" and row(done, "llama-7b")[2] == "8,049,135,616"
     assert "OVER THE BUDGET" not in done.words
 
@@ -102,7 +103,7 @@ def test_a_case_over_the_memory_budget_is_marked(estimate: Call, root: Path) -> 
 def test_the_cases_of_a_run_without_models_are_held_against_the_budget(estimate: Call, root: Path) -> None:
     padded = "alltoallv/n224-r32-zipf-8.8MiB-bf16"  # as many rows as the busiest pair has, for all pairs
     words = estimate("--profile", "trn1").words
-    assert "Of 11 Cases" in words and f"{padded} holds most" in words and " 1,120 MiB" in words
+    assert "Of 13 Cases" in words and f"{padded} holds most" in words and " 1,120 MiB" in words
     file = root / "config/deployments/trn1.yaml"
     file.write_text(file.read_text().replace("8GiB", "1GiB"))
     over = f"OVER THE BUDGET: {padded}. A run takes another way that developers call it, and stops where none fits"

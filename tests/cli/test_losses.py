@@ -1,8 +1,10 @@
 """`overlayccl losses`: a compressor that diverges is refused, one that does not passes; what is no verdict."""
 
+import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,14 @@ SCRIPT = Path(__file__).with_name("losses_script.py")
 PLAIN = {0: 1.0, 1: 1.1, 2: 1.2, 3: 1.3, 4: 1.4}  # seed -> final loss: half of them are 0.2 apart
 
 
-def launches(monkeypatch: pytest.MonkeyPatch, final: Callable[[str, int], float], *, made: int = 200) -> None:
-    """Launches of a script without ranks, whose losses fall from 5 to `final(mode, seed)` in their last tenth."""
+def launches(
+    monkeypatch: pytest.MonkeyPatch,
+    final: Callable[[str, int], float],
+    *,
+    made: int = 200,
+    begun: float = 5.0,
+) -> None:
+    """Launches without ranks: losses fall from `begun` to `final(mode, seed)` in their last tenth."""
 
     def timed(
         command: list[str], folder: Path, name: str, variables: dict[str, str], steps: int, mode: str
@@ -27,10 +35,13 @@ def launches(monkeypatch: pytest.MonkeyPatch, final: Callable[[str, int], float]
         last = final(mode, int(command[-1]))
         one = Launched(
             ends=[int((2e6 if mode == "plain" else 1e6) * step) for step in range(steps)],
-            losses=[[5.0]] * (steps - steps // 10) + [[last]] * (steps // 10),
+            losses=[[begun]] * (steps - steps // 10) + [[last]] * (steps // 10),
             made={"int8 all_reduce": made} if made and "OVERLAYCCL_LOSSY" in variables else {},
             numerics={},
         )
+        (folder / name).mkdir()
+        for rank in range(2):
+            (folder / name / f"rank-{rank}.json").write_text(json.dumps(asdict(one)))
         return {0: one, 1: one}
 
     monkeypatch.setattr(losses, "timed", timed)
@@ -64,6 +75,32 @@ def test_the_final_loss_may_be_as_far_off_as_seeds_are_apart(
     assert ran() == code
     out = capsys.readouterr().out
     assert said in out and "1.0 calls a step by int8 all_reduce" in out and "2.00 (2.00..2.00)" in out
+
+
+@pytest.mark.parametrize(("begun", "code"), [(1.79, 1), (1.81, 0), (1.0, 1)])
+def test_losses_that_training_hardly_changes_decide_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    begun: float,
+    code: int,
+) -> None:
+    """Three times the 0.2 of the seeds below where the plain losses begin: gradients of zeros would pass before."""
+    monkeypatch.chdir(tmp_path)
+    launches(monkeypatch, lambda mode, seed: PLAIN[seed], begun=begun)
+    assert ran() == code
+    said = capsys.readouterr().out
+    assert ("undecided: in 200 steps plain training lowers the loss by" in said) is bool(code)
+
+
+def test_zeros_near_the_optimum_are_undecided_and_from_afar_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    launches(monkeypatch, lambda mode, seed: PLAIN[seed] if mode == "plain" else PLAIN[seed] + 0.1, begun=1.3)
+    assert ran() == 1 and "undecided" in capsys.readouterr().out
+    launches(monkeypatch, lambda mode, seed: PLAIN[seed] if mode == "plain" else 5.0)
+    assert ran() == 1 and "refused" in capsys.readouterr().out
 
 
 def test_what_stands_beside_has_a_row_and_no_say(
@@ -115,8 +152,7 @@ def test_launches_that_say_nothing_are_no_verdict(
         ),
         (["losses", "--lossy", "int8", "--seeds", "4", "--", "{seed}"], "at least 5 --seeds and 200 --steps"),
         (["losses", "--lossy", "int8", "--beside", "HOOK", "--", "{seed}"], "--beside HOOK: give NAME=VALUE"),
-        (["run", "--lossy", "int8", "--ways", "run", "--", "train.py"], "--lossy goes alone"),
-        (["run", "--lossy", "int8", "--export", "folder"], "--lossy goes alone"),
+        (["run", "--lossy", "int8", "--export", "folder"], "--lossy needs nothing but OVERLAYCCL_LOSSY"),
         (["run", "--lossy", "int8:", "--", "train.py"], "lossy 'int8:': give bf16 or int8"),
     ],
 )
@@ -124,6 +160,41 @@ def test_what_does_not_go_together_is_said(
     options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(options) == 2 and said in capsys.readouterr().err
+
+
+def test_the_same_command_goes_on_behind_a_launch_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kept are ended launches; another command, or a changed script, has none of them."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("")
+    launches(monkeypatch, lambda mode, seed: PLAIN[seed])
+    whole, starts, fails = losses.timed, [], [True]
+
+    def timed(command: list[str], folder: Path, name: str, *more: Any) -> dict[int, Launched]:
+        starts.append(command[-1])
+        if fails and len(starts) == 4:
+            (folder / name).mkdir()  # as a killed one leaves it
+            raise ValueError("the plain script ended with 9 before so many training steps")
+        return whole(command, folder, name, *more)
+
+    monkeypatch.setattr(losses, "timed", timed)
+    assert ran() == 2
+    assert "3 ended launches are kept in" in capsys.readouterr().err and not Path("losses.parquet").exists()
+    fails.clear()
+    assert ran("--steps", "201") == 0 and len(starts) == 4 + 10
+    assert ran() == 2, "losses.parquet is of --steps 201"
+    assert "name another file with --output" in capsys.readouterr().err and len(starts) == 4 + 10
+    Path("losses.parquet").unlink()
+    assert ran() == 0 and len(starts) == 4 + 10 + 7
+    assert [one.name for one in tmp_path.glob(".*")] == []
+    assert ran() == 0 and len(starts) == 4 + 10 + 7 + 10, "the same command again replaces its own table"
+
+
+def test_launches_that_say_nothing_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    launches(monkeypatch, lambda mode, seed: 1.0)
+    assert ran() == 2 and not list(tmp_path.iterdir())
 
 
 def test_fewer_bytes_are_for_ranks_that_were_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,11 +228,12 @@ def test_the_gate_refuses_a_compressor_that_diverges_and_passes_one_that_does_no
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STORE", str(tmp_path / "store"))
     int8 = {"OVERLAYCCL_LOSSY": "int8"}
-    modes = {"plain": {}, "int8": int8, "planted": {**int8, "PLANTED": "1"}}
+    planted = {name: {**int8, "PLANTED": factor} for name, factor in (("threefold", "3"), ("zeros", "0"))}
+    modes = {"plain": {}, "int8": int8, **planted}
     command = [sys.executable, str(SCRIPT), "{seed}"]
-    found, table = losses.launches(command, modes, 2, 60, Path("losses.parquet"))
+    found, table = losses.launches(losses.LossTrial(command, modes, 2, 60), Path("losses.parquet"))
     verdicts = losses.judged({mode: losses.evidence(mode, of, table) for mode, of in found.items()})
-    assert losses.sentence("int8", verdicts["int8"], 2).startswith("passed")
-    assert losses.sentence("planted", verdicts["planted"], 2).startswith("refused")
+    said = {mode: losses.sentence(mode, verdict, 2, 60).split(":")[0] for mode, verdict in verdicts.items()}
+    assert said == {"int8": "passed", "threefold": "refused", "zeros": "refused"}
     assert table.filter(pl.col("mode") == "int8")["losses"].list.len().unique().to_list() == [1]
-    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(".overlayccl")]
+    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(".")]

@@ -116,15 +116,74 @@ def test_what_a_script_found_while_it_trained_are_ways_for_the_next(tmp_path: Pa
     where = {"ways": ways_digest([(tmp_path / n).read_bytes() for n in ("captured.py", "ways.json")])}
     calls_found = [({"a": (0, "ring"), "b": (1, "plain")}, 0), ({"c": (0, "plain")}, 10)]
     for found, rank in calls_found:
-        told = {name: {"key": keys[at], "way": way} for name, (at, way) in found.items()}
+        told = {name: {"key": keys[at], "way": way, "done": name == "a"} for name, (at, way) in found.items()}
         file = tmp_path / f"tuned-{rank}.json"
         file.write_text(json.dumps({"where": {**where, "world_size": 12}, "calls": told}))
     ways = script.ways_of(tmp_path)
     assert [dict(one) for one in ways.rows] == [{"key": tuple(keys[0]), "case": "case 0", "way": "ring"}]
-    assert ways.ranks == 12 and ways.others == ["1 of 3 calls had not tried all ways: train longer"]
+    assert ways.ranks == 12 and ways.others == ["2 of 3 calls had not tried all ways: train longer"]
     (tmp_path / "captured.py").write_text("# another")
     with pytest.raises(ValueError, match="nothing was found about these ways yet"):
         script.ways_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("tuned-0.json", "{}", r"tuned-0.json is damaged \(KeyError\('where'\)\): remove it"),
+        (
+            "tuned-0.json",
+            '{"where": {"wa',
+            r"tuned-0.json is damaged .*`overlayccl run --online CALLS --keep",
+        ),
+        ("tuned-0.json", "[]", r"tuned-0.json is damaged"),
+        ("ways.json", '[{"key": ["all_red', r"ways.json is damaged .*: remove it"),
+        ("ways.json", '[{"key": ["sum"], "case": "a"}]', r"ways.json is damaged"),
+        ("captured.py", None, r"no captured.py beside ways.json: `overlayccl run --online CALLS --keep"),
+    ],
+)
+def test_what_a_script_found_is_whole_or_the_file_is_named(
+    tmp_path: Path, file: str, text: str | None, said: str
+) -> None:
+    (tmp_path / "captured.py").write_text("")
+    (tmp_path / "ways.json").write_text("[]")
+    if text is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        script.ways_of(tmp_path)
+
+
+def test_the_folder_of_what_was_found_is_of_one_step_and_says_if_nothing_of_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "found"
+
+    def ran(elements: int) -> tuple[int, str]:
+        write(CAPTURED_CALLS, step([summed(elements)], 2), tmp_path / "calls.parquet")
+        words = [
+            "--deployment",
+            "local-2",
+            "--online",
+            str(tmp_path / "calls.parquet"),
+            "--keep",
+            str(folder),
+        ]
+        return main.main(["run", *words, "--", "true"]), capsys.readouterr().err
+
+    assert ran(16384)[0] == 0
+    written = {file.name: file.read_text() for file in folder.iterdir()}
+    (folder / "tuned-0.json").write_text("{}")
+    assert "all ways are tried anew" not in ran(16384)[1], "the same ways"
+    code, said = ran(64)
+    assert code == 2 and "has the ways of other calls: name another folder, or remove this one" in said
+    assert {name: (folder / name).read_text() for name in written} == written
+    (folder / "captured.py").write_text("# of another torch")
+    assert "of other ways or another torch: all ways are tried anew" in ran(16384)[1]
+    assert {file.name for file in folder.iterdir()} == {"captured.py", "ways.json", "tuned-0.json"}
+    monkeypatch.chdir(tmp_path)
+    assert "or name it with --root FOLDER" in ran(16384)[1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from overlayccl_core import catalog, loader
 from overlayccl_core.configuration import models, settings
-from overlayccl_core.configuration.cases import cases_of, cases_of_model, workload_named
+from overlayccl_core.configuration.cases import all_cases, cases_of, cases_of_model, workload_named
 from overlayccl_core.configuration.deployment import Deployment, Tier, load
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
@@ -101,7 +101,9 @@ def test_the_cases_of_trn1_stay_what_they_are() -> None:
         "alltoallv/n224-r32-uniform-8.8MiB-bf16",
         "alltoallv/n224-r32-zipf-8.8MiB-bf16",
         "ring_kv/n224-r32-h32-s2240-17.5MiB-bf16",
+        "attention/n224-r32-h32-s672-5.2MiB-bf16",
         "dist_ce/n224-r32-t256-v32256-bf16",
+        "all_to_next/n224-r32-16MiB-bf16",
     ]
 
 
@@ -153,6 +155,18 @@ def test_an_unknown_problem_is_named_with_those_there_are() -> None:
         cases_of(_settings("tp_mlp", TP), _deployment(), "tp_mpl")
     with pytest.raises(ValueError, match="none are configured"):
         cases_of(_settings("tp_mlp", TP), _deployment(), "grad_ar")
+
+
+def test_a_problem_without_a_case_is_left_out_where_that_is_asked_for_and_another_is_left() -> None:
+    one = _settings("tp_mlp", TP)
+    both, alone = (
+        one.model_copy(update={"problems": names}) for names in (("grad_ar", "tp_mlp"), ("grad_ar",))
+    )
+    with pytest.raises(ValueError, match="grad_ar: none are configured"):
+        all_cases(both, _deployment())
+    assert [*all_cases(both, _deployment(), leave_out=True)] == ["tp_mlp"]
+    with pytest.raises(ValueError, match="grad_ar: none are configured"):
+        all_cases(alone, _deployment(), leave_out=True)
 
 
 def test_rows_fit_the_table_and_give_the_cases_back() -> None:

@@ -19,6 +19,14 @@ PROBING = {"turns": 1, "probes": 1, "seconds": 1, "draws": 1}
 ABLATIONS = {"problems": ["tp_mlp"], "searches": ["offline@0"], "begin": "developer", "seeds": 2}
 
 
+def tuned(*calls: dict[str, Any], **entry: Any) -> dict[str, Any]:
+    """A section `tune` with two entries: one of one call, and one of these."""
+    right: dict[str, Any] = {"kind": "all_reduce_sum", "elements": 1024}
+    second = entry or {"ranks": 2, "calls": [{**right, **one} for one in calls]}
+    timing = {"seconds": 1, "minimum_rounds": 2, "maximum_rounds": 3}
+    return {**timing, "calls": [{"calls": [right]}, second]}
+
+
 def config(**changes: Any) -> dict[str, Any]:
     written: dict[str, Any] = yaml.safe_load(FILE.read_text())
     return {**written, **changes}
@@ -56,6 +64,12 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"problems": []}, ("problems: ", "got []")),
         ({"cases": {"grad_arr": [{"sizes": [4]}]}}, ("cases: ", "'grad_arr'", "'grad_ar'")),
         ({"cases": {"grad_ar": [{}]}}, ("cases.grad_ar.0: ", "got {}")),
+        ({"tune": tuned({"kind": "broadcast"})}, ("tune.calls: entry 2: ", "one of all_reduce_sum, ")),
+        ({"tune": tuned({"elements": -4})}, ("tune.calls: entry 2: calls.0.elements", "got -4")),
+        ({"tune": tuned({"elements": []})}, ("tune.calls: entry 2: calls.0.elements", "got []")),
+        ({"tune": tuned({}, {})}, ("tune.calls: entry 2: calls: must be one (got 2)",)),
+        ({"tune": tuned(call=[])}, ("tune.calls: entry 2: call: there is no such field", "'calls'")),
+        ({"tune": {**tuned(), "calls": []}}, ("tune.calls: ", "got []")),
         ({"problems": ["tp_mpl"]}, ("problems: ", "'tp_mpl'", "'tp_mlp'", "There are: ")),
         ({"ablations": {**ABLATIONS, "searches": ["random@x"]}}, ("ablations.searches.0", "pattern")),
         ({"ablations": {**ABLATIONS, "searches": []}}, ("ablations.searches: ", "got []")),
@@ -67,6 +81,10 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),
         ({"bench": {"seconds": 1, "minimum_rounds": 9, "maximum_rounds": 5}}, ("minimum_rounds", "9 and 5")),
+        (
+            {"tune": {"seconds": 1, "minimum_rounds": 2, "maximum_rounds": 2, "again": {"seconds": 1}}},
+            ("tune.again.minimum_rounds",),
+        ),
     ],
 )
 def test_a_mistake_is_one_message_with_file_field_and_mend(
@@ -100,10 +118,11 @@ def test_a_proposer_is_a_search_beside_those_that_are_configured() -> None:
 
 def test_a_file_from_before_a_section_still_has_settings_and_tunes_no_call_of_its_own() -> None:
     older = config()
+    later = ("tune", "sweep_m", "sweep_payload")
     older["presets"] = {
-        name: {k: v for k, v in of.items() if k != "tune"} for name, of in older["presets"].items()
+        name: {k: v for k, v in of.items() if k not in later} for name, of in older["presets"].items()
     }
-    assert older.pop("tune") and load(older).tune.calls == ()
+    assert all(older.pop(name) for name in later) and load(older).tune.calls is None
     assert load(older).part("bench", "cases") == read(FILE).part("bench", "cases")
 
 
@@ -153,6 +172,18 @@ def test_the_steps_of_a_long_run_are_a_key_of_their_own_over_any_preset() -> Non
         read(FILE, {"longrun_steps": 3})
 
 
+def test_a_long_run_may_be_of_some_models_of_a_tree_and_their_courses_stay_the_same() -> None:
+    every, one = read(FILE).longrun, read(FILE, {"longrun_models": "nano-dp"}).longrun
+    models = ("nano", "nano-dp", "nano-pp")
+    assert (every.of(models, "local"), one.of(models, "local")) == (models, ("nano-dp",))
+    assert every.of_a_model == one.of_a_model  # or the courses of the others would run again
+    assert every.of_a_model != every.changed(steps=300).of_a_model
+    with pytest.raises(ValueError, match=r"^longrun\.models: nano-dp is not among .*\(nano\)"):
+        one.of(("nano",), "local")
+    with pytest.raises(ValueError, match=r"^longrun: no model is trained on local"):
+        every.of((), "local")
+
+
 def test_a_long_run_may_be_of_another_text_where_a_model_reads_any() -> None:
     nano = models.load("nano", ROOT / models.FOLDER)
     section = read(FILE).longrun
@@ -161,6 +192,6 @@ def test_a_long_run_may_be_of_another_text_where_a_model_reads_any() -> None:
     assert (mine.corpus, mine.tokenizer, mine.name) == ("no_texts", None, "nano")
     with pytest.raises(ValueError, match=r"^longrun:.*nano:.*corpus:.*no_texts"):
         section.changed(corpus="no_texts").check(nano, 4)
-    other = models.load("olmoe-10b", ROOT / models.FOLDER)
-    with pytest.raises(ValueError, match=r"^longrun: .*olmoe reads"):
+    other = models.load("llama-7b", ROOT / models.FOLDER)
+    with pytest.raises(ValueError, match=r"^longrun: .*megatron reads"):
         section.changed(corpus="no_texts").check(other, 4)

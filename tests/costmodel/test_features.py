@@ -141,6 +141,31 @@ def test_exponentials_and_logarithms_have_a_column_of_their_own() -> None:
     assert counted(done(probe)) == {"graph.first.count": 1, "exp.count": 2, "exp.bytes": 2048}
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "products", "seen"),
+    [
+        ("attend", (3,), 2, 4),
+        ("attend_backward", (3,), 5, 4),
+        ("attend", (-3, 0), 2, 3),
+        ("attend", (-3,), 2, 0),
+    ],
+)
+def test_attention_counts_by_its_products_of_the_rank_that_sees_the_most_keys(
+    name: str, first: tuple[int, ...], products: int, seen: int
+) -> None:
+    probe = ProbeBuilder(2, 2)
+    heads, queries, keys, width = 2, 3, 4, 5
+    q, k = probe.read(heads * queries * width), probe.read(heads * keys * width)
+    more = [q, probe.read(heads * queries), q] if name == "attend_backward" else []
+    attr = RowAttr(name=name, width=width, first=first, heads=heads)
+    probe.write(nodes.make_rowwise(attr, [q, k, k, *more]))
+    assert counted(done(probe)) == {
+        "graph.first.count": 1,
+        "attend.count": 1,
+        "attend.multiplied": products * heads * queries * seen * width,
+    }
+
+
 def test_increments_count_the_second_and_up_to_the_eighth_of_a_run() -> None:
     probe = ProbeBuilder(4, 4)
     made = [probe.issue(Kind.ALL_REDUCE, probe.read(8)) for _ in range(11)]

@@ -1,6 +1,5 @@
 """What ranks run in the tests of deployed modules: plays every scenario of a folder, writes what it saw."""
 
-import json
 import os
 import sys
 import warnings
@@ -14,13 +13,13 @@ import torch.distributed as dist
 from torch.nn import functional
 
 from overlayccl_core.backends.torch_ranks.driver import load_module
-from overlayccl_core.backends.torchdist.rank import Rank, run_rank
-from overlayccl_core.launching.status import Phase
+from overlayccl_core.backends.torchdist.rank import Rank
 from overlayccl_core.step.driver import SiteModule, run_step
 from overlayccl_core.training import arm
 from overlayccl_core.training.models import llama
 from overlayccl_core.training.tensor_parallel import TensorParallelStep
 from overlayccl_core.training.worker import relative_error
+from tests.emit.scenarios_worker import run_scenarios
 from tests.emit.tiny_model import WIDTH, data, full_parameters, shard, unsharded_gradients
 from tests.training.step_worker import MODEL, tokens
 
@@ -351,20 +350,4 @@ SCENARIOS = {
 
 
 def main(folder: Path) -> None:
-    scenarios = json.loads((folder / "scenarios.json").read_text())
-
-    def work(rank: Rank) -> None:
-        rank.status.enter(Phase.CHECKING)
-        seen = []
-        for index, (name, module, arguments) in enumerate(scenarios):
-            rank.status.work_on(index)
-            seen.append(SCENARIOS[name](rank, folder / module, **arguments))
-            dist.barrier()
-        (folder / f"seen-{rank.index}.json").write_text(json.dumps(seen))
-
-    run_rank(folder, "gloo", work)
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(Path(sys.argv[1]))
+    run_scenarios(folder, lambda rank, path, name, **arguments: SCENARIOS[name](rank, path, **arguments))

@@ -1,8 +1,6 @@
-"""The torchrun target of the test of deployed cross-entropies: a sharded output embedding against the whole one."""
+"""What ranks run in the test of deployed cross-entropies: a sharded output embedding against the whole one."""
 
-import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,8 @@ import torch.distributed as dist
 from torch.nn import functional
 
 from overlayccl_core.backends.torch_ranks.driver import load_module
-from overlayccl_core.backends.torchdist.rank import Rank, run_rank
-from overlayccl_core.launching.status import Phase
+from overlayccl_core.backends.torchdist.rank import Rank
+from tests.emit.scenarios_worker import run_scenarios
 
 WIDTH = 8
 
@@ -85,20 +83,4 @@ def tried(rank: Rank, path: Path, case: str, tokens: int, vocabulary: int) -> di
 
 
 def main(folder: Path) -> None:
-    scenarios = json.loads((folder / "scenarios.json").read_text())
-
-    def work(rank: Rank) -> None:
-        rank.status.enter(Phase.CHECKING)
-        seen = []
-        for index, (module, arguments) in enumerate(scenarios):
-            rank.status.work_on(index)
-            seen.append(tried(rank, folder / module, **arguments))
-            dist.barrier()
-        (folder / f"seen-{rank.index}.json").write_text(json.dumps(seen))
-
-    run_rank(folder, "gloo", work)
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(Path(sys.argv[1]))
+    run_scenarios(folder, tried)

@@ -78,7 +78,7 @@ def test_what_a_group_gives_shares_no_memory_with_anything_of_the_scripts(module
     )
     shared = {("whole",): ("x",), ("part",): None, ("second",): None}
     sections = {"forward": (module["Section"](0, statements, {}, shared),)}
-    alone = module["Agreement"](False, {}, (0, 1), None, torch.device("cpu"))
+    alone = module["Agreement"](False, {}, (0, 1), None)
     group = module["Group"]("case", one, 0, sections, torch.device("cpu"), alone)
     given = torch.arange(6.0)
     values = group([given])

@@ -33,6 +33,8 @@ ENTRIES: list[tuple[str, Mapping[str, Any]]] = [
     ("grad_ar", {"sizes": [5, 16, 1, 7], "overlap": True}),
     ("layer_block_ar", {"microbatches": 2, "layers": 2, "shape": [1, 3, 6], "site": "exit"}),
     ("layer_block_ar", {"microbatches": 2, "layers": 2, "shape": [1, 2, 5], "site": "entry"}),
+    ("all_to_next", {"elements": 7}),
+    ("all_to_next", {"elements": 7, "round": True}),
     ("ring_kv", {"heads": 2, "sequence": 8, "head_dim": 3}),
     ("fsdp_prefetch", {"microbatches": 2, "layers": 2, "shape": [8, 3]}),
     ("fsdp_prefetch", {"microbatches": 2, "layers": 2, "shape": [3, 8], "shards": "columns"}),
@@ -72,7 +74,9 @@ def all_known_ways(*, derived: bool = False, **size: Any) -> dict[str, Program]:
 def test_every_known_way_forward_and_backward_and_random_programs_on_four_ranks(tmp_path: Path) -> None:
     programs = all_known_ways(ranks=4, ranks_per_node=4, derived=True)
     two_tiers = all_known_ways(ranks=4, ranks_per_node=2)
-    programs |= {name: program for name, program in two_tiers.items() if "hierarchical" in name}
+    programs |= {
+        name: program for name, program in two_tiers.items() if "hierarchical" in name or "scattered" in name
+    }
     deployment = Deployment(
         name="here", backend="torchdist", library="gloo", ranks=4, ranks_per_node=4,
         tiers=(Tier(name="node", ranks=4),), memory_budget_bytes=2**30,

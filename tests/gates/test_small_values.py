@@ -19,7 +19,7 @@ from tests.known_cases import programs
 from tests.on_ranks import meaning
 from tests.small_problems import exchange, strategy
 
-LINEAR = [name for name in loader.names("problems") if name != "dist_ce"]
+LINEAR = [name for name in loader.names("problems") if name not in ("dist_ce", "attention")]
 
 
 def of_problem(name: str) -> list[Program]:

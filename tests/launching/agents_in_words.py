@@ -85,10 +85,11 @@ def speaking(
     monkeypatch: pytest.MonkeyPatch,
     *scripts: Script,
     printed: bytes = b"",
+    rails: int = 1,
     second_node: Mapping[str, str] = ALIKE,
     **before: Any,
 ) -> Iterator[list[tuple[str, int]]]:
-    """Agents that follow scripts, one a node; gives where they were told to connect.
+    """Agents that follow scripts, one for each rail of a node; gives where they were told to connect.
 
     before: `first` and `second`, called with that address before any agent comes, and before the second node's.
     second_node: what its agent tells of it.
@@ -114,7 +115,7 @@ def speaking(
                 agent.hear()
         agent.lines.close()
 
-    launcher = SimpleNamespace(start=start, address=lambda _: LOOPBACK)
+    launcher = SimpleNamespace(start=start, address=lambda _: LOOPBACK, rails=lambda _: rails)
     monkeypatch.setattr(agents, "launcher_of", lambda _: launcher)
     yield told
     if (held := getattr(nodes._OF_THREAD, "agents", None)) is not None:

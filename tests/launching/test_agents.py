@@ -279,3 +279,27 @@ def test_what_nodes_are_and_how_far_their_clocks_may_differ_is_kept(
         and "; n1: cpu another, cores 1 #" in seen[0].nodes
     )
     assert seen[0].cores == 1
+
+
+def test_each_rail_of_a_node_has_an_agent_and_the_report_has_a_line_for_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[tuple[int, int]] = []
+
+    def of_a_rail(agent: Agent) -> None:
+        agent.launch()
+        parts.append((agent.asked["part"]["first"], agent.asked["part"]["count"]))
+
+    with speaking(monkeypatch, *[of_a_rail] * 4, rails=2):
+        nodes.run(two_nodes(), asked(tmp_path))
+    assert sorted(parts) == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert NodeReport.read(tmp_path).nodes.startswith("2 alike: ")
+
+
+def test_rails_that_do_not_all_come_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "ANSWER_S", 0.5)
+    with (
+        speaking(monkeypatch, well, well, well, rails=2),
+        pytest.raises(LaunchError, match="3 of 4 rails answered"),
+    ):
+        nodes.run(two_nodes(), asked(tmp_path))

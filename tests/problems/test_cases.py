@@ -35,8 +35,11 @@ ONE_WAY, ALL_REDUCE = 0.75, 1.5  # bus factors of four ranks
             *("n4-m2-l2-8KiB-columns-regather-f32", 4 * 8 * KIB, ONE_WAY),
         ),
         ("ring_kv", RING, "n4-h4-s256-64KiB-f32", 2 * 64 * KIB, ONE_WAY),
+        ("attention", RING, "n4-h4-s256-64KiB-f32", 2 * 64 * KIB, ONE_WAY),
         ("uniform_a2a", {"payload": "64KiB"}, "n4-64KiB-f32", 64 * KIB, ONE_WAY),
         ("pp_send_recv", PP, "n4-m4-60B-gpipe-f32", 4 * 60, 1),
+        ("all_to_next", {"elements": 15}, "n4-60B-f32", 60, 1),
+        ("all_to_next", {"payload": "1KiB", "round": True}, "n4-1KiB-round-f32", KIB, 1),
         (
             *("alltoallv", {"pattern": "skewed", "rows": 16, "width": 64}),
             *("n4-skewed-7KiB-f32", 7 * KIB, ONE_WAY),
@@ -77,6 +80,7 @@ def test_the_id_tells_the_site_groups_nodes_and_dtype() -> None:
         ),
         ("ring_kv", RING | {"sequence": 258}, 6, 6, "n4-h2-s260-32.5KiB-f32"),
         ("pp_send_recv", PP | {"microbatches": 16, "schedule": "1f1b"}, 32, 8, "n8-r4-m4-60B-1f1b-f32"),
+        ("all_to_next", {"elements": 15, "round": True}, 32, 8, "n8-r4-60B-round-f32"),
         ("dist_ce", {"tokens": 8, "vocabulary": 224 * 144}, 224, 32, "n8-r4-t8-v1152-f32"),
         (
             *("fsdp_prefetch", {"microbatches": 4, "layers": 16, "shape": [30, 42], "site": "regather"}),
@@ -115,6 +119,9 @@ def test_a_search_may_use_a_smaller_case_of_the_same_shapes(
         ("uniform_a2a", ("received",), VARYING, VARYING),
         ("alltoallv", ("send",), VARYING, VARYING),
         ("alltoallv", ("received",), VARYING, VARYING),
+        ("all_to_next", ("given",), VARYING, VARYING),
+        ("all_to_next", ("received",), VARYING, VARYING),
+        *(("attention", (name,), VARYING, VARYING) for name in ("q", "k", "v", "out", "lse")),
         *(("dist_ce", (name,), REPLICATE, REPLICATE) for name in ("losses", "mean", "shift", "log_sum")),
     ],
 )
@@ -186,6 +193,17 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"calls": [{"kind": "all_gather", "elements": 0}]}, "elements: .* 1 .got 0"),
         ({"calls": [{"kind": "all_to_all", "elements": 6}]}, "6 elements over 4 .*multiple of 4"),
         ({"calls": [{"kind": "all_gather", "elements": 1, "after": [0]}]}, "earlier calls"),
+    ],
+    "all_to_next": [
+        ({}, "either elements or payload"),
+        ({"elements": 4, "payload": 16}, "either elements or payload"),
+        ({"elements": 0}, "elements: .* 1 .got 0"),
+        ({"payload": "6B"}, "whole elements of 4 bytes .got 6.: .* multiple of 4"),
+        ({"elements": 4, "round": "yes"}, "round: .*'yes'.: the last"),
+    ],
+    "attention": [
+        ({**RING, "sequence": 18}, "sequence must divide .*got 18 over 4.: pad it to 20"),
+        ({**RING, "heads": 0}, "heads: .* 1 .got 0"),
     ],
     "dist_ce": [
         ({"tokens": 4, "vocabulary": 50257}, "got 4 and 50257.* 50260"),

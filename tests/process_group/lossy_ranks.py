@@ -16,10 +16,17 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from overlayccl_core.process_group import seam
+from overlayccl_core.process_group.group import Group, plain
 from overlayccl_core.process_group.lossy import Lossy
+from overlayccl_core.process_group.two_passages import TwoPassages
 
 STEPS, ELEMENTS = 12, 5003  # not to be divided by the ranks
-HOW = {"sums": ["int8"] * 3, "groups": ["bf16:2x2"] * 4, "differ": ["int8", "bf16"]}
+HOW = {
+    "sums": ["int8"] * 3,
+    "groups": ["bf16:2x2"] * 4,
+    "differ": ["int8", "bf16"],
+    "beside": ["bf16:2x2"] * 4,
+}
 
 
 def numbers(rank: int, place: int, elements: int = ELEMENTS) -> torch.Tensor:
@@ -82,6 +89,38 @@ def groups(lossy: Lossy, rank: int, ranks: int) -> dict[str, Any]:
     return {"after": made}
 
 
+class Others:
+    """A passage of groups that are not meant, which counts its calls and its groups."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def groups_wait(self) -> None:
+        """What waits goes out."""
+        self.seen.append("waits")
+
+    def group_begins(self, group: Group) -> None:
+        """Note it."""
+        self.seen.append("begins")
+
+    def group_ends(self, group: Group) -> None:
+        """Note it."""
+        self.seen.append("ends")
+
+    def __call__(self, group: Group, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the call as it is."""
+        self.seen.append(method)
+        return plain(group, method, args, kwargs)
+
+
+OTHERS = Others()
+
+
+def beside(lossy: Lossy, rank: int, ranks: int) -> dict[str, Any]:
+    """The same groups, with another passage for those that are not meant."""
+    return {**groups(lossy, rank, ranks), "others": list(OTHERS.seen)}
+
+
 def differ(lossy: Lossy, rank: int, ranks: int) -> dict[str, Any]:
     """Ranks with other settings."""
     found = numbers(rank, 0)
@@ -92,7 +131,7 @@ def differ(lossy: Lossy, rank: int, ranks: int) -> dict[str, Any]:
 def rank_of(folder: Path, course: Any, rank: int) -> None:
     name = course.__name__
     lossy = Lossy(HOW[name][rank])
-    seam.install(lambda: lossy, every=True)
+    seam.install(lambda: TwoPassages(lossy, OTHERS) if name == "beside" else lossy, every=True)  # type: ignore[arg-type]
     ranks = len(HOW[name])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -104,7 +143,7 @@ def rank_of(folder: Path, course: Any, rank: int) -> None:
 
 
 def main(folder: Path) -> None:
-    for course in (sums, groups, differ):
+    for course in (sums, groups, differ, beside):
         pids = []
         for rank in range(len(HOW[course.__name__])):
             pid = os.fork()

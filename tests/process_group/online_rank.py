@@ -23,6 +23,7 @@ SLOW, QUICK = 1.0, 0.5  # what the leader's clock says of a call, whatever the m
 LATE_S = 0.005
 ELEMENTS = 8
 CALLS = 1400
+DEAR = 4.0  # what the fast way costs the rest of a step
 LATE = 97  # each so-many-th call of rank 1 comes late
 
 
@@ -42,6 +43,19 @@ class Slowed(tuned.Tuned):
         self.in_a_way = True
         super()._run(kept, case, way, calls)
         self.in_a_way = False
+
+
+def train(made: list[str]) -> None:
+    """Steps of two calls that go on beside each other, of which the fast way delays the rest."""
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.0)
+    for _ in range(CALLS // 2):
+        works = [dist.all_reduce(torch.ones(ELEMENTS), async_op=True) for _ in range(2)]
+        for work in works:
+            work.wait()
+        CLOCK.now += DEAR * (made[-1] == FAST)
+        parameter.sum().backward()
+        optimizer.step()
 
 
 def main(folder: Path, rank: int, course: str) -> None:
@@ -72,7 +86,9 @@ def main(folder: Path, rank: int, course: str) -> None:
         )
         if number:
             made.append("a new group")
-        for call in range(CALLS):
+        if course == "steps":
+            train(made)
+        for call in range(CALLS if course != "steps" else 0):
             if course == "changes" and call == CALLS // 2:
                 slowed[0].fast = "gather_and_sum"
             x = torch.full((ELEMENTS,), float(rank + call))

@@ -57,6 +57,15 @@ def test_the_groups_that_are_meant_are_those_of_the_setting(found: dict[str, Any
 
 
 @pytest.mark.ranks
+def test_groups_that_are_not_meant_have_a_passage_of_their_own(found: dict[str, Any]) -> None:
+    for rank in found["beside"]:
+        assert rank["after"] == [0, 0, 1]
+        seen = [what for what in rank["others"] if what != "waits"]
+        assert seen == ["begins", "begins", "allreduce", "allreduce"]
+        assert rank["others"][-1] == "waits"  # before a sum in fewer bytes, which ranks may wait for
+
+
+@pytest.mark.ranks
 def test_where_ranks_differ_all_calls_stay_and_one_rank_of_each_setting_warns(found: dict[str, Any]) -> None:
     assert all(rank["apart"] < 1e-6 and not rank["made"] for rank in found["differ"])
     for mine, other, rank in ((0, 1, found["differ"][0]), (1, 0, found["differ"][1])):

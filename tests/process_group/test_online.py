@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from datetime import timedelta
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,16 @@ import torch.distributed as dist
 from overlayccl_core import catalog
 from overlayccl_core.configuration.deployment import load
 from overlayccl_core.process_group.descent import FEWEST, TunedArm
-from overlayccl_core.process_group.online import COLD, LONGEST, SETTLED, CallPlan, Findings, Tuner, told
+from overlayccl_core.process_group.online import (
+    ABSENT,
+    COLD,
+    LONGEST,
+    SETTLED,
+    CallPlan,
+    Findings,
+    Tuner,
+    told,
+)
 from overlayccl_core.process_group.parts import Key
 from overlayccl_core.process_group.ways import ProvenWays
 from overlayccl_core.tuning.open_ways import module_of, rows_of
@@ -118,9 +128,9 @@ def test_where_times_change_all_ways_are_tried_again() -> None:
     leader, other = tuners()
     calls(COLD + 64, leader, other, ring=0.5, ring_in_2=0.4)
     assert leader.found == ARMS[2]
-    calls(4 * SETTLED, leader, other, ring_in_2=0.4)
+    calls(64 * SETTLED, leader, other, ring_in_2=0.4)
     assert not leader.reopened
-    calls(3 * SETTLED, leader, other, ring_in_2=1.5)
+    calls(48 * SETTLED, leader, other, ring_in_2=1.5)
     assert len(leader.reopened) == 1 and leader.found == ARMS[1]
 
 
@@ -156,32 +166,56 @@ def test_what_was_found_is_where_the_next_run_begins(tmp_path: Path) -> None:
     kept = Findings(tmp_path / "found", 0, {"ways": "a"})
     calls(COLD + 1, leader, other)
     kept.add("key", "", leader)
-    assert (
-        Findings(tmp_path / "found", 0, {"ways": "a"}).begin("key", KEY, "", ARMS) is None
-    )  # it had not settled
+    assert Findings(tmp_path / "found", 0, {"ways": "a"}).begin("key", KEY, "", ARMS) == (None, [])
+    [row] = json.loads((tmp_path / "found/tuned-0.json").read_text())["calls"].values()
+    assert row["us"] is None and not row["done"]
     calls(64, leader, other, ring=0.5, ring_in_2=0.4)
     kept.add("key", "", leader)
-    [row] = json.loads((tmp_path / "found/tuned-0.json").read_text())["calls"].values()
-    assert row["us"] is None  # none since all ways are tried
-    calls(2 * SETTLED, leader, other, ring_in_2=0.4)
+    calls(4 * SETTLED, leader, other, ring_in_2=0.4)
     kept.add("key", "", leader)
     [row] = json.loads((tmp_path / "found/tuned-0.json").read_text())["calls"].values()
     assert row["us"] == pytest.approx(0.4e6)
     again = Findings(tmp_path / "found", 0, {"ways": "a"})
-    assert again.begin("key", KEY, "", ARMS) == ARMS[2] and again.begin("other", OTHER, "", ARMS) is None
-    assert again.begin("key", KEY, "", ARMS[:2]) is None
-    assert again.begin("of other ranks", KEY, "", ARMS) == ARMS[2]  # the same state
-    assert again.begin("of other ranks", KEY, "tp", ARMS) is None
+    assert (
+        again.begin("key", KEY, "", ARMS)[0] == ARMS[2] and again.begin("other", OTHER, "", ARMS)[0] is None
+    )
+    assert again.begin("key", KEY, "", ARMS[:2])[0] is None
+    assert again.begin("of other ranks", KEY, "", ARMS)[0] == ARMS[2]  # the same state
+    assert again.begin("of other ranks", KEY, "tp", ARMS)[0] is None
     for other_place in (
         Findings(tmp_path / "found", 0, {"ways": "b"}),
         Findings(tmp_path / "found", 1, {"ways": "a"}),
     ):
-        assert other_place.begin("key", KEY, "", ARMS) is None
+        assert other_place.begin("key", KEY, "", ARMS) == (None, [])
     leader, other = tuners(found=ARMS[2])
     assert set(calls(SETTLED, leader, other)[COLD:]) == {"ring_in_2"}
     (tmp_path / "found" / "tuned-0.json").write_text("{")
     with pytest.raises(ValueError, match=r"tuned-0.json is no file of findings .* remove it"):
         Findings(tmp_path / "found", 0, {"ways": "a"})
+
+
+def test_a_run_that_ends_early_goes_on_in_the_next(tmp_path: Path) -> None:
+    first, follows = tuners(keep=lambda: kept.add("key", "", first))
+    kept = Findings(tmp_path, 0, {})
+    while not first.descent.trials:
+        calls(2, first, follows, ring=0.5, ring_in_2=0.4)
+    assert first.found is None
+    found, known = Findings(tmp_path, 0, {}).begin("key", KEY, "", ARMS)
+    assert found is None and known == first.descent.trials
+    again, follows = tuners(known=known)
+    assert set(calls(COLD + 40, again, follows, ring=0.5, ring_in_2=0.4)[COLD:]) == {"ring", "ring_in_2"}
+    assert again.found == ARMS[2]
+
+
+def test_a_call_that_comes_no_more_gives_its_turn_to_others() -> None:
+    turn = threading.Lock()
+    leader, other = tuners(turn=turn)
+    calls(COLD + 2, leader, other, step_s={})
+    for _ in range(ABSENT):
+        assert turn.locked()
+        leader.end_step()
+    leader.end_step()
+    assert not turn.locked()
 
 
 def test_the_calls_of_a_training_step_are_one_half_of_a_pair() -> None:
@@ -275,8 +309,18 @@ def test_ranks_find_the_fastest_way_while_they_go_on(folder: Path) -> None:
     assert len(made) == CALLS and set(made[-50:]) == {FAST}
     assert {re.sub(r"_in_\d$", "", way).replace("plain", "as_written") for way in made} == families
     assert f"all_reduce of {ELEMENTS} float32 on 2 ranks: {FAST} (" in said
+    where = json.loads((folder / "found-finds/tuned-0.json").read_text())["where"]
+    assert where["torch"] == metadata.version("torch")
     again, said = ran(folder, "finds")  # it begins with what was found
     assert set(again[COLD:]) == {FAST} and "0 of" in said
+
+
+@pytest.mark.ranks
+def test_what_a_way_costs_the_rest_of_a_step_counts_where_calls_go_on_beside_it(folder: Path) -> None:
+    made, _ = ran(folder, "steps")
+    steps = [made[n : n + 2] for n in range(COLD, len(made) - 1, 2)]
+    assert all(len(set(step)) == 1 for step in steps)  # the calls of a step are made alike
+    assert FAST in made and set(made[-20:]) == {"plain"}
 
 
 @pytest.mark.ranks

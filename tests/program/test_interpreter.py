@@ -196,6 +196,7 @@ def test_endless_loops_and_bombs_end_by_fuel(
     [
         *("(1 + {})", "[{}]", "min(0, {})", "[1][{} - 1]", "(1 and {})", "(not {})", "g({})", "(0, {})[0:1]"),
         *("[{} for j in [1] if j]", "sorted([1], key=lambda i: {})", "({} if {} else 1)", "(0 < {} < 2)"),
+        "chunked(lambda chunk, p: {}, zeros((1,)), 1)",
     ],
 )
 def test_functions_that_call_themselves_are_refused_before_python_gives_up(around: str, depth: int) -> None:

@@ -51,6 +51,21 @@ def test_different_values_stay_where_they_are(expression: str, size: int) -> Non
     assert simplify(program) is program
 
 
+SENT_BACK = "collective_permute(select(io.read('x'), {mask}), [(1, 0), (2, 1), (3, 2)])"
+
+
+def test_who_sends_nothing_lays_out_what_a_sender_does() -> None:
+    program = made(f'io.write("y", {SENT_BACK.format(mask=[0, 1, 1, 1])})')
+    smaller = simplify(program)
+    assert [x.kind for x in smaller.nodes] == [Kind.INPUT, Kind.COLLECTIVE_PERMUTE]
+    assert prove(smaller, program).passed
+
+
+def test_what_a_sender_lays_out_stays() -> None:
+    program = made(f'io.write("y", {SENT_BACK.format(mask=[1, 1, 0, 1])})')
+    assert simplify(program) is program
+
+
 def test_copies_within_a_node_go_and_those_across_stay() -> None:
     program = made('io.write("y", all_reduce(all_reduce(io.read("x"), "sum", [[0, 1], [2, 3]])))')
     smaller = simplify(program)

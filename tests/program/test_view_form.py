@@ -13,13 +13,13 @@ def scattered(size: int, reads: int, *, step: int) -> Map:
     return maps.from_table(((np.arange(reads) * step) % size)[None, :])
 
 
-@pytest.mark.parametrize(("reads", "kept"), [(100, 1), (view_form._MOST_RUNS_KEPT + 100, 0)])
+@pytest.mark.parametrize(("reads", "kept"), [(100, 1), (view_form._Kept.MOST_RUNS_OF_ONE + 100, 0)])
 def test_a_view_of_many_runs_is_worked_out_and_not_kept(
     reads: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view_form, "_kept", {})
+    monkeypatch.setattr(view_form, "_kept", view_form._Kept({}))
     size = 2 * reads + 1
     leaf, view = scattered(size, reads, step=2), scattered(reads, reads, step=reads - 1)
     made = normal_view((size,), (Laid((0,), leaf),), view)
     assert made == normal_view((size,), (Laid((0,), leaf),), view)
-    assert len(view_form._kept) == kept
+    assert len(view_form._kept.forms) == kept

@@ -111,8 +111,12 @@ def test_every_figure_table_card_and_sentence_with_a_figure_tells_its_sources(
         ("training", "nano, 1 microbatch: every arm", {"steps"}),
         ("rejected", "Proposals by rewrite rule", {"sketches"}),
         ("rejected", "Why the searches ended", {"search_ends"}),
-        ("cost", "After how many", {"confirmed_steps", "deployed", "durations", "probes", "splits"}),
-        ("cost", "What was spent", {"durations", "probes"}),
+        (
+            "cost",
+            "After how many",
+            {"confirmed_steps", "deployed", "durations", "probes", "splits", "stamps"},
+        ),
+        ("cost", "What was spent", {"durations", "probes", "stamps"}),
         ("cost", "local: how long each job ran", {"durations"}),
     ],
 )

@@ -95,6 +95,11 @@ RING_KV: dict[str, tuple[Step, ...]] = {
     "joined": (("merge", GATHER, "all"),),
     **gathered(("merge", GATHER, "all")),
 }
+ATTENTION: dict[str, tuple[Step, ...]] = {
+    "gathered": (),
+    "joined": (("merge", GATHER, "all"),),
+    **gathered(("merge", GATHER, "all")),
+}
 LIVE = ("disjoint_support", SUM, "")
 PP_SEND_RECV: dict[str, tuple[Step, ...]] = {
     "masked_all_reduce": (),
@@ -128,6 +133,13 @@ DIST_CE: dict[str, tuple[Step, ...]] = {
     "three_all_reduce": (BEFORE, THEN_BEFORE, THEN_BEFORE),
     "coalesced": (BEFORE, THEN_BEFORE, THEN_BEFORE, ("coalesce", "all_reduce:world:2", "all")),
 }
+ONWARD, IN_FOUR = ("permute_what_is_read", GATHER, ""), ("split", PERMUTE, "4")
+ALL_TO_NEXT: dict[str, tuple[Step, ...]] = {
+    "gather_take": (),
+    "direct": (ONWARD,),
+    "in_pieces": (ONWARD, IN_FOUR),
+    "all_to_all_take": (ONWARD, IN_FOUR, ("exchange_of_permutes", PERMUTE, "")),
+}
 CHAINS = {
     "tp_mlp": TP_MLP,
     "uniform_a2a": UNIFORM_A2A,
@@ -138,6 +150,8 @@ CHAINS = {
     "fsdp_prefetch": FSDP_PREFETCH,
     "layer_block_ar": LAYER_BLOCK_AR,
     "dist_ce": DIST_CE,
+    "attention": ATTENTION,
+    "all_to_next": ALL_TO_NEXT,
 }
 PLAINEST = {problem: next(iter(chains)) for problem, chains in CHAINS.items()}  # where all chains begin
 README = Path(__file__).parents[2] / "overlayccl_core/rewrites/README.md"
@@ -202,6 +216,8 @@ PLACES = {
     "activations": At("pp_send_recv"),
     "activations, 6 ranks": At("pp_send_recv", ranks=6),
     "activations, 1f1b": At("pp_send_recv", {"microbatches": 4, "shape": [1, 5, 7], "schedule": "1f1b"}),
+    "to the next, round": At("all_to_next", {"elements": 12, "round": True}),
+    "to the next, round, two tiers": At("all_to_next", {"elements": 16, "round": True}, ranks_per_node=2),
     "parameters": At("fsdp_prefetch"),
     "parameters by columns, gathered again": At(
         "fsdp_prefetch",
@@ -210,6 +226,8 @@ PLACES = {
     "large parameters": At("fsdp_prefetch", {"microbatches": 2, "layers": 7, "shape": [4096, 6144]}),
     "parallel block": At("layer_block_ar"),
     "parallel block, entry": At("layer_block_ar", {**ENTRY, "microbatches": 3}),
+    "attention": At("attention"),
+    "attention in 16 bits, two nodes": At("attention", ranks_per_node=2, dtype="bfloat16"),
     "logits": At("dist_ce", {"tokens": 8, "vocabulary": 24}),
     "logits of one token, 6 ranks": At("dist_ce", {"tokens": 1, "vocabulary": 30}, ranks=6),
     "logits in 16 bits": At("dist_ce", {"tokens": 5, "vocabulary": 16}, dtype="bfloat16"),
@@ -345,6 +363,7 @@ def test_caps_of_256_and_512_mib_are_of_what_is_gathered() -> None:
         At("fsdp_prefetch", {"microbatches": 2, "layers": 3, "shape": [64, 5]}, ranks=64, ranks_per_node=32),
         At("layer_block_ar", {"microbatches": 3, "layers": 2, "shape": [2, 3, 5]}, ranks=8, ranks_per_node=4),
         At("dist_ce", {"tokens": 20, "vocabulary": 1152}, ranks=64, ranks_per_node=32),
+        At("attention", {"heads": 2, "sequence": 24, "head_dim": 3}, ranks=8, ranks_per_node=4),
     ],
     ids=lambda at: f"{at.problem}-n{at.ranks}",
 )

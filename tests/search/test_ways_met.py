@@ -19,6 +19,7 @@ CONFIGURED: Mapping[str, Mapping[str, Any]] = {
     "grad_ar": {"tensors": {"count": 8, "smallest": "1KiB", "largest": "2MiB"}, "overlap": False},
     "dist_ce": {"tokens": 64, "vocabulary": 384},
     "fsdp_prefetch": {"microbatches": 2, "layers": 4, "shape": [512, 128]},
+    "attention": {"heads": 4, "sequence": 64, "head_dim": 16},
     "ring_kv": {"heads": 4, "sequence": 256, "head_dim": 32},
 }
 NOT_TRIED = "permute_ring"  # what goes round a ring multiplies families: a search leaves it to the known ways

@@ -156,6 +156,17 @@ def test_a_deployed_file_that_fails_in_a_step_or_gives_wrong_gradients_ends_the_
         assert len(launches(tmp_path, of).steps(MODEL, before)[0]) == 1
 
 
+def test_memory_that_training_counted_is_not_counted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = decided(tmp_path, "nano-dp m1")
+    asked = []
+    monkeypatch.setattr(confirm, "train", lambda training, *_: asked.append(training) or [])
+    launches(tmp_path, of).steps(MODEL, trained(of.finalists, ARMS, MODEL, tmp_path))
+    weighed = {arm.name: arm.weighed for training in asked for arm in training.arms}
+    assert weighed.pop("deployed") and set(weighed.values()) == {False}, weighed
+
+
 @ranks
 def test_where_the_emitted_module_is_right_a_wrong_file_is_the_printers_fault_and_not_the_librarys(
     tmp_path: Path,

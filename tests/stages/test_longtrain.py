@@ -10,7 +10,8 @@ import pytest
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.settings import LongrunSection, read
+from overlayccl_core.configuration.longrun import LongrunSection
+from overlayccl_core.configuration.settings import read
 from overlayccl_core.evidence.choices import rows_of
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.stages import longtrain, losses

@@ -9,7 +9,7 @@ from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration import settings
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.evidence.prices import price_columns
-from overlayccl_core.evidence.trained import with_memory_of
+from overlayccl_core.evidence.trained import memory_of, with_memory
 from overlayccl_core.gates.legality import check
 from overlayccl_core.program.json_form import loads
 from overlayccl_core.stages import shortlist
@@ -90,5 +90,5 @@ def test_what_was_counted_of_an_arm_in_training_stands_where_it_is_confirmed() -
     again = [
         dict(zip(names, row, strict=True)) for row in steps.with_columns(pl.lit(9).alias(names[-1])).rows()
     ]
-    told = with_memory_of(steps, [*again, {**again[0], "arm": "deployed"}])
+    told = with_memory(memory_of(steps), [*again, {**again[0], "arm": "deployed"}])
     assert [row["peak_memory_bytes"] for row in told] == [8, 9, 16, 9]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from overlayccl_core.configuration.settings import FitSection
+from overlayccl_core.configuration.sections import FitSection
 from overlayccl_core.costmodel.features import Term
 from overlayccl_core.evidence.benched import benched, floor_of, model_choice, ranked
 from overlayccl_core.evidence.predictions import predictions

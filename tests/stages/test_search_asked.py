@@ -244,3 +244,26 @@ def test_a_second_round_without_anything_that_failed_asks_nobody_and_is_empty(
     assert not model.asked
     assert [ran.tables[name].height for name in ("calls", "sketches", "candidates")] == [0, 0, 0]
     assert ran.tables["search_ends"]["why"].to_list() == ["none_failed"] * 2
+
+
+def test_a_script_that_draws_known_ways_answers_right_and_otherwise_at_another_seed(
+    run_search: Callable[..., Ran],
+) -> None:
+    command = f"{sys.executable} {ROOT / 'examples/draw.py'}"
+    settings = {
+        "command": command,
+        "begin": "developer",
+        "enumerate": {"sketches": 4, "refined": 2, "refinements": 1},
+        "repairs": 0,
+    }
+    drawn = {}
+    for seed in (0, 1):
+        ran = run_search(**settings, seed=seed)
+        calls = ran.tables["calls"]
+        assert calls["purpose"].to_list() == ["ideas", *["implement"] * 4, *["refine"] * 2]
+        assert set(calls["outcome"]) == {"end"} and set(calls["made_by"]) == {"scripted"}
+        found = ran.sketched()
+        assert not {"rejected", "illegal", "not_proven"} & set(found["outcome"]), found["message"].to_list()
+        assert (found["outcome"] == "program").any()
+        drawn[seed] = found["function"].to_list()
+    assert drawn[0] != drawn[1]

@@ -187,6 +187,21 @@ def test_what_no_segment_can_use_yet_is_not_written_while_another_module_can_go_
     assert max(most) == 2  # what runs, and one write at the door
 
 
+def test_two_values_of_a_segment_are_written_before_another_module_begins() -> None:
+    """Keys and values: the first one alone lets nothing run, and still its module goes on."""
+    model = Model()
+    segments = []
+    for site in ("s", "t"):
+        given = (port(site, "in", 0), port(site, "in", 1))
+        needed = (port(site, "out", 0), port(site, "out", 1))
+        segments += [
+            model.segment(f"{site} gives", gives=given),
+            model.segment(f"{site} takes", needs=needed),
+        ]
+    run_step([module(site, (("in", 0), ("in", 1))) for site in ("s", "t")], segments)
+    assert [name for (name,) in model.ran] == ["s gives", "s takes", "t gives", "t takes"]
+
+
 def test_orders_that_wait_for_each_other_are_named() -> None:
     model = Model()
     segments = [

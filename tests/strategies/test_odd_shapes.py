@@ -19,7 +19,7 @@ RANKS = (2, 3, 5, 6)
 ODD = st.sampled_from([1, 2, 3, 5, 7, 11])
 FEW = st.integers(1, 3)
 EVEN = ("pp_send_recv",)  # they refuse an odd number of ranks
-NONLINEAR = ("dist_ce",)  # in 16 bits a random one may be further off than its developer's
+NONLINEAR = ("attention", "dist_ce")  # in 16 bits a random one may be further off than its developer's
 
 
 def _layer_block_ar(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
@@ -84,12 +84,22 @@ def _alltoallv(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
     return st.fixed_dictionaries({"counts": counts, "width": ODD})
 
 
+def _all_to_next(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
+    return st.fixed_dictionaries({"elements": ODD, "round": st.booleans()})
+
+
 def _dist_ce(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
     words = ODD.map(lambda n: n * ranks)  # one word on each rank is the least
     return st.fixed_dictionaries({"tokens": ODD, "vocabulary": words, "range": st.sampled_from([None, 40])})
 
 
+def _attention(ranks: int) -> st.SearchStrategy[Mapping[str, Any]]:
+    heads = st.sampled_from([1, 3, ranks, 2 * ranks])  # which the ranks divide, or not
+    return st.fixed_dictionaries({"heads": heads, "sequence": ODD.map(lambda n: n * ranks), "head_dim": ODD})
+
+
 ENTRIES = {
+    "attention": _attention,
     "tp_mlp": _layer_block_ar,  # the same fields
     "uniform_a2a": _uniform_a2a,
     "alltoallv": _alltoallv,
@@ -99,6 +109,7 @@ ENTRIES = {
     "layer_block_ar": _layer_block_ar,
     "ring_kv": _ring_kv,
     "fsdp_prefetch": _fsdp_prefetch,
+    "all_to_next": _all_to_next,
 }
 
 

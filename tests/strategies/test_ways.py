@@ -86,7 +86,11 @@ OF_SUMS = {
     "layer_block_ar": ("_each_block",),
     "dist_ce": ("_after_the_maximum", "_without_a_maximum"),
 }
-OF_GATHERS = {"ring_kv": ("_in_one_buffer",), "fsdp_prefetch": ("_lockstep", "_merged")}
+OF_GATHERS = {
+    "attention": ("_gathered",),
+    "ring_kv": ("_in_one_buffer",),
+    "fsdp_prefetch": ("_lockstep", "_merged"),
+}
 
 
 def composed() -> Iterator[tuple[str, str, str, str, str]]:

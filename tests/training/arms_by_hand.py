@@ -22,7 +22,7 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.kinds import COLLECTIVES
 from overlayccl_core.program.numerics import NumericsClass
-from overlayccl_core.program.problem import Direction
+from overlayccl_core.program.problem import Direction, Problem
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.rewrites.apply import Step, apply
@@ -58,11 +58,13 @@ class Arms:
         rewrite: Step | None = None,
         **strategies: str,
     ) -> None:
-        """strategies: site -> a known way's name, or one of the cheats; rewrite: applied where its class is."""
+        """strategies: site or Problem -> a known way's name, or one of the cheats, else the developer's; rewrite:
+        applied where its class is."""
         cases = cases_of_model(self.model, self.deployment, microbatches)
         sites = []
         for site in sites_of(self.model, microbatches, self.deployment.ranks):
-            program = self._program(cases[site.name], site.direction, strategies[site.name])
+            named = strategies.get(site.name, strategies.get(site.problem))
+            program = self._program(cases[site.name], site.direction, named)
             if rewrite and rewrite[1] in site_classes(program, COLLECTIVES):
                 program = apply(program, rewrite)
             self.sources[module_name(program.digest)] = backend_of(self.deployment).emit(program)
@@ -75,21 +77,21 @@ class Arms:
         stamp = Stamp(library=self.deployment.library, versions={"torch": metadata.version("torch")})
         for problem, strategy in strategies.items():
             of_problem = {case.id: case for case in cases.values() if case.problem == problem}
-            self.sources[_file(problem)] = deployed.deployed(
+            self.sources[_file(problem, microbatches)] = deployed.deployed(
                 problem, [_deployed_case(case, strategy) for case in of_problem.values()], stamp
             )
         sites = []
         for site in sites_of(self.model, microbatches, self.deployment.ranks):
             case = cases[site.name]
-            program = replayed(problem_at(case, site.direction), strategies[case.problem])
-            sites.append(arm_site(site.name, program, case.members(), _file(case.problem)))
+            program = _known_way(problem_at(case, site.direction), strategies[case.problem])
+            sites.append(arm_site(site.name, program, case.members(), _file(case.problem, microbatches)))
         self.arms.append(Arm(name=ArmName.DEPLOYED, microbatches=microbatches, sites=tuple(sites)))
 
-    def _program(self, case: Case, direction: Direction, strategy: str) -> Program:
+    def _program(self, case: Case, direction: Direction, strategy: str | None) -> Program:
         problem = problem_at(case, direction)
         if f"def {strategy}(" in self.cheats:
             return trace_source(self.cheats, strategy, problem)
-        return replayed(problem, strategy)
+        return _known_way(problem, strategy)
 
     def training(self, launches: int, **settings: Any) -> Training:
         given: dict[str, Any] = {"seconds": 0.5, "minimum_steps": 2, "maximum_steps": 3}
@@ -120,14 +122,22 @@ def failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, set[Reason]]:
     }
 
 
-def _file(problem: str) -> str:
-    return f"modules/deployed_{problem}.py"
+def _known_way(problem: Problem, strategy: str | None) -> Program:
+    """The developer's if none is named, and of a backward that is no transpose."""
+    of_its_own = problem.direction is Direction.BACKWARD and not problem.linear
+    return (
+        catalog.developer_program(problem) if strategy is None or of_its_own else replayed(problem, strategy)
+    )
+
+
+def _file(problem: str, microbatches: int) -> str:
+    return f"modules/deployed_{problem}_{microbatches}.py"
 
 
 def _deployed_case(case: Case, strategy: str) -> DeployedCase:
     """A Case with a known way in both directions, the same as its plain calls."""
     of_backward = catalog.backward(case)
-    forward = replayed(problem_at(case, Direction.FORWARD), strategy)
-    backward = replayed(of_backward, strategy) if of_backward is not None else None
+    forward = _known_way(problem_at(case, Direction.FORWARD), strategy)
+    backward = _known_way(of_backward, strategy) if of_backward is not None else None
     both = way(strategy, forward, backward)
     return case_of_ways(both, both)

@@ -16,7 +16,6 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, sites_of
 from overlayccl_core.program.arithmetics import Double
 from overlayccl_core.program.case import Case
-from overlayccl_core.program.library import read_library
 from overlayccl_core.program.meaning import evaluate
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.program.problem import Direction, Problem
@@ -48,19 +47,20 @@ def run_on_all(
     """One step on all ranks.
 
     programs: site -> Program, backward first; segments_of: rank -> its segments; made: told (rank, value) of what a
-    Program is about to write, in float64. It is handed over in the dtype of what was read last.
+    Program is about to write, in float64. It is handed over in the dtype of the numbers that were read last.
     """
     barrier = Barrier(ranks, timeout=PATIENCE_S)
     given: dict[str, dict[Port, dict[int, Any]]] = {site: {} for site in programs}
 
     def generator(site: str, rank: int) -> Generator[Any, Any, None]:
+        dtype = None
         [mine] = [m for m in programs[site].problem.case.members() if rank in m]
         for event in programs[site].events:
             match event:
                 case Read(port):
                     answer = yield event
                     given[site].setdefault(port, {})[rank] = answer.numpy()
-                    dtype = answer.dtype
+                    dtype = answer.dtype if answer.is_floating_point() else dtype
                 case Write(port, node):
                     barrier.wait()  # all ranks have read what this one is made of
                     inputs = {
@@ -103,10 +103,10 @@ def problem_at(case: Case, direction: Direction) -> Problem:
 
 
 def replayed(problem: Problem, strategy: str) -> Program:
-    """A known way at a Problem; at a backward what is derived from it."""
+    """A known way at a Problem; at the backward of a linear one what is derived from it."""
     recipe = Recipe(base=strategy)
-    forward = problem.direction is Direction.FORWARD
-    return replay(recipe if forward else Recipe(base=TransposeOf(recipe=recipe)), problem)
+    is_derived = problem.linear and problem.direction is Direction.BACKWARD
+    return replay(Recipe(base=TransposeOf(recipe=recipe)) if is_derived else recipe, problem)
 
 
 def programs_of(
@@ -117,8 +117,8 @@ def programs_of(
     for site in sites_of(model, microbatches, deployment.ranks):
         case = cases[site.name]
         problem = problem_at(case, site.direction)
-        developer, *_ = read_library(catalog.library_source(site.problem)).developers
-        programs[site.name] = replayed(problem, strategies.get(site.problem, developer))
+        named = strategies.get(site.problem)
+        programs[site.name] = replayed(problem, named) if named else catalog.developer_program(problem)
     return programs
 
 
@@ -130,16 +130,19 @@ def worst_error(
     *,
     early: bool = False,
 ) -> float:
-    """Of a gradient or a loss after one step, in double precision, relative to the unsharded model's."""
-    cls, ranks, replicas = pieces_of(model), deployment.ranks, model.replicas(deployment.ranks)
+    """Of a gradient or a microbatch's loss (its mean over ranks), in double precision, relative to the unsharded
+    model's."""
+    cls, ranks = pieces_of(model), deployment.ranks
+    replicas = list(model.replicas(ranks))
     full = {name: value.double() for name, value in cls.full_parameters(model, 1).items()}
-    drawn = [cls.batch(model, seed=0, step=0, replica=replica) for replica in range(max(replicas) + 1)]
-    batches = [batch.double() if batch.is_floating_point() else batch for batch in drawn]
+    fed = [_in_double(cls.feed(model, seed=0, step=0, rank=rank, ranks=ranks)) for rank in range(ranks)]
     whole = cls(model, full)
+    fed = [whole.settled(batch) for batch in fed]
+    batches = [fed[replicas.index(replica)] for replica in sorted(set(replicas))]
     for batch in batches:
         (whole.whole(batch) / len(batches)).backward()
     shares = [cls(model, full, rank, ranks) for rank in range(ranks)]
-    data = [cls.split(batches[replica], microbatches) for replica in replicas]
+    data = [cls.split(batch, microbatches) for batch in fed]
     steps = [share.step(mine, early=early) for share, mine in zip(shares, data, strict=True)]
     run_on_all(programs, ranks, lambda rank: steps[rank].segments(), lambda *_: None)
     errors = [
@@ -148,12 +151,18 @@ def worst_error(
         for name, parameter in share.parameters.items()
     ]
     with torch.no_grad():
-        errors += [
-            relative_error(loss, whole.whole(mine[m]))
-            for step, mine in zip(steps, data, strict=True)
-            for m, loss in step.losses.items()
-        ]
+        for m in {m for step in steps for m in step.losses}:
+            there = [rank for rank, step in enumerate(steps) if m in step.losses]
+            got = torch.stack([steps[rank].losses[m] for rank in there]).mean()
+            want = torch.stack([whole.whole(data[rank][m]) for rank in there]).mean()
+            errors.append(relative_error(got, want))
     return max(errors)
+
+
+def _in_double(batch: Any) -> Any:
+    """The batch of a model of numbers in double precision; ids as they are."""
+    numbers = isinstance(batch, torch.Tensor) and batch.is_floating_point()
+    return batch.double() if numbers else batch
 
 
 def _noted(rank: int, value: NDArray[np.float64], made: Callable[[int, NDArray[np.float64]], None]) -> Tensor:

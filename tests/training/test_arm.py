@@ -14,8 +14,9 @@ from overlayccl_core.backends.torchdist.backend import emit
 from overlayccl_core.configuration import models
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.step.driver import SiteModule
-from overlayccl_core.training.arm import ArmState, Modules, mean_loss, unsharded_gradients
+from overlayccl_core.training.arm import ArmState, Modules, Unsharded, mean_loss, unsharded_gradients
 from overlayccl_core.training.launches import arm_site
+from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.plan import Arm
 
 MODEL = models.load("nano-dp").changed(layers=1)
@@ -63,6 +64,21 @@ def test_an_arm_has_the_gradients_and_the_loss_of_its_batch_every_step_however_i
     losses = [mean_loss(state.step(TOKENS)) for _ in range(3)]
     assert losses[0] == pytest.approx(loss, rel=1e-5)
     assert losses[0] > losses[1] > losses[2]
+
+
+def test_the_unsharded_model_trains_as_an_arm_does_and_tells_its_decisions() -> None:
+    router = models.load("nano-moe-v").changed(layers=2, width=16, expert_width=8, heads=2, sequence=8)
+    rank: Any = SimpleNamespace(device="cpu", is_lazy=False, end_call=lambda: None)
+    whole, again = Unsharded(router, rank, seed=3), Unsharded(router, rank, seed=3)
+    cls = pieces_of(router)
+    batches = [cls.feed(router, seed=0, step=0, rank=r, ranks=2) for r in range(2)]
+    first, second = whole.step(batches), whole.step(batches)
+    assert [len(one.choices) for one in first] == [2, 2] and not batches[0].choices
+    assert not all(map(torch.equal, first[0].choices, second[0].choices))  # it has learned in between
+    again.step(first)
+    for name, parameter in unsharded_gradients(router, first, seed=3).items():
+        mean = again.optimizer.state[again.pieces.parameters[name]]["exp_avg"]
+        torch.testing.assert_close(10 * mean, parameter, rtol=1e-4, atol=1e-7)  # of one step, by 0.1
 
 
 @pytest.mark.parametrize(("device", "is_lazy"), [("cpu", False), ("meta", False), ("meta", True)])

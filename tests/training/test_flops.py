@@ -8,7 +8,7 @@ from overlayccl_core.configuration import models
 from overlayccl_core.training.pieces import pieces_of
 
 
-@pytest.mark.parametrize("name", ["nano-dp", "nano-parallel", "nano-pp"])
+@pytest.mark.parametrize("name", ["nano-dp", "nano-parallel", "nano-pp", "nano-moe", "nano-moe-v"])
 def test_flops_of_a_replica_are_those_that_torch_counts(name: str) -> None:
     model = models.load(name)
     cls = pieces_of(model)

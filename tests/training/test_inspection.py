@@ -9,8 +9,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import flop_registry, register_flop_formula
 
+from overlayccl_core.step.segment import StepSegment
 from overlayccl_core.training import kernels
-from overlayccl_core.training.inspection import _Held, inspect, make_waiting
+from overlayccl_core.training.inspection import ModelWork, _Held, inspect, make_waiting
 from overlayccl_core.training.kernels import UnknownKernel, multiplies, no_product
 
 ELEMENTS = 1000
@@ -70,6 +71,20 @@ def test_what_lives_from_step_to_step_counts_all_the_time() -> None:
         buffer.zero_()
 
     assert inspect(step).peak_memory_bytes == (1 + 3 + 4) * BYTES
+
+
+def test_what_is_not_weighed_takes_a_step_less_and_is_counted_all_the_same() -> None:
+    x, taken = torch.ones(4, 4), []
+
+    def step() -> None:
+        taken.append(x @ x)
+
+    whole = inspect(step)
+    before = len(taken)
+    one = inspect(step, weighed=False)
+    assert (before, len(taken) - before) == (3, 2)
+    assert one.peak_memory_bytes is None and whole.peak_memory_bytes
+    assert (one.matmuls, one.matmul_digest) == (whole.matmuls, whole.matmul_digest) == (1, one.matmul_digest)
 
 
 def test_what_one_of_two_steps_held_a_moment_longer_does_not_count() -> None:
@@ -134,6 +149,25 @@ def foreign() -> Iterator[torch.library.Library]:
     flop_registry.pop(torch.ops.some_lab.secret, None)
     kernels._declared.clear()
     library._destroy()
+
+
+def test_products_of_modules_and_kernels_that_do_a_problems_work_are_not_the_models() -> None:
+    x = torch.randn(1, 2, 4, 8)
+
+    def products(model: ModelWork, segments: bool) -> int:
+        def step() -> None:
+            one = StepSegment(name=("one",), work=lambda _: {("s", ("p",)): x @ x.transpose(2, 3)})
+            for segment in model.within(iter((one,))) if segments else (one,):
+                segment.work({})
+            x @ x.transpose(2, 3)  # a module's, if there are segments
+            scaled_dot_product_attention(x, x, x)
+
+        return inspect(step, model=model).matmuls
+
+    attention = ("aten._scaled_dot_product",)
+    assert products(ModelWork(), segments=False) == 3
+    assert products(ModelWork(exchanged=attention), segments=False) == 2
+    assert products(ModelWork(exchanged=attention), segments=True) == 1
 
 
 def test_an_unknown_kernel_fails_the_count_with_its_name_and_the_mend(foreign: torch.library.Library) -> None:

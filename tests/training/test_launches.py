@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from overlayccl_core import loader
 from overlayccl_core.configuration import models
 from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.measuring.purposes import Purpose
+from overlayccl_core.schedules import msccl
+from overlayccl_core.schedules.way_writing import FILES, way_source
 from overlayccl_core.training.launches import Training, train
 from overlayccl_core.training.plan import Arm
+from tests.schedules.files import ring
 from tests.timing.batches import silent
 from tests.training.arms_by_hand import RANKS, Arms, failures
 
@@ -62,7 +66,20 @@ def tensor_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) 
     arms.add("drops", exit="drops_a_microbatch", entry="developer")
     arms.add("scales", exit="scales_by_nine_tenths", entry="developer")
     arms.add("skips", exit="developer", entry="skips_a_layer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(loader.VARIABLE, str(_folder_of_ways(tmp_path_factory.mktemp("plugins"))))
+        arms.add_deployed(M, tp_mlp="schedule_ours")
+    assert "collective_permute(" in arms.sources[arms.arms[-1].sites[0].module]
     return train(arms.training(launches=2), tmp_path_factory.mktemp("tp"), "train-test", "", silent)
+
+
+def _folder_of_ways(folder: Path) -> Path:
+    """A folder of plug-ins with a way of summing: a schedule as MSCCL XML, as `overlayccl write` makes it."""
+    (schedule,) = msccl.read(ring(RANKS))
+    file = folder / "strategies" / "ways" / FILES[schedule.collective]
+    file.parent.mkdir(parents=True)
+    file.write_text(way_source(schedule, "a ring"))
+    return folder
 
 
 @dataclass(frozen=True)
@@ -97,7 +114,7 @@ def test_gradients_are_those_of_the_unsharded_model_and_wrong_strategies_are_far
     error = {
         arm: launches[0]["gradient_rel_error"] for arm, launches in rows(tensor_parallel, "timed").items()
     }
-    for honest in ("developer", "merged_over_microbatches", "permutes", "hides"):
+    for honest in ("developer", "merged_over_microbatches", "permutes", "hides", "deployed"):
         assert error[honest] < 1e-5
     for cheat in ("drops", "scales", "skips"):
         assert error[cheat] > 1e-2, cheat
@@ -159,7 +176,7 @@ def test_launches_pair_steps_and_in_quiet_ones_nothing_is_exchanged(
     [idle] = rows(tensor_parallel, "idle")["developer"]  # its model computes in the first, cold step only
     assert idle["losses"] == [] and len(idle["steps_us"]) == 2
     # the fastest of each: another program may have the CPU during any one step
-    assert min(idle["steps_us"]) < 0.8 * min(us for one in timed["developer"] for us in one["steps_us"])
+    assert min(idle["steps_us"]) < min(us for one in timed["developer"] for us in one["steps_us"])
 
 
 @pytest.mark.ranks

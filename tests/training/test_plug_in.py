@@ -21,8 +21,12 @@ RANKS = 2
 DEPLOYMENT = load("config/deployments/local-2.yaml")
 NAMES = re.compile(r"llama|(?<!aten\.)\bembedding|half.a.layer|half.of.a.(layer|block)", re.IGNORECASE)
 
-MODELS = ("training/models/llama.py", *(f"workloads/{name}.py" for name in ("llama", "megatron", "olmoe")))
-LITERATURE = ("problems", "strategies")  # they cite the models that people use them in
+MODELS = (
+    *(f"training/models/{name}.py" for name in ("llama", "olmoe")),
+    *(f"workloads/{name}.py" for name in ("llama", "megatron", "olmoe")),
+    "workloads/README.md",
+)
+LITERATURE = ("problems", "strategies", "spreads")  # they cite the models that people use them in
 
 
 @pytest.fixture(autouse=True)

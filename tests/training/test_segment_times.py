@@ -20,7 +20,7 @@ from overlayccl_core.training.segment_times import OTHERS, SegmentSamples, cores
 from overlayccl_core.training.segment_worker import outline_of, timed
 
 LOCAL_2 = "config/deployments/local-2.yaml"
-MODELS = ("nano", "nano-dp", "nano-fsdp", "nano-pp", "nano-parallel")
+MODELS = ("nano", "nano-dp", "nano-fsdp", "nano-pp", "nano-parallel", "nano-moe", "nano-moe-v")
 
 
 @pytest.mark.ranks
@@ -87,7 +87,7 @@ def test_the_references_at_its_sites_walk_through_every_models_step(name: str, e
     cls = pieces_of(model)
     pieces = cls(model, cls.full_parameters(model, 0), 0, local.ranks)
     pieces.leaves_work = early
-    batch = cls.split(cls.batch(model, seed=0, step=0, replica=0), microbatches)
+    batch = cls.split(cls.feed(model, seed=0, step=0, rank=0, ranks=local.ranks), microbatches)
     outlines = [outline_of(one) for one in pieces.step(batch, early=early).segments()]
     us = step_us(modules, [TimedSegment(outline=one, us=1.0) for one in outlines])
     assert us == pytest.approx(len(outlines))

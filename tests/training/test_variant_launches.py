@@ -5,18 +5,19 @@ from typing import Any
 import pytest
 
 from overlayccl_core.configuration import models
+from overlayccl_core.configuration.models import sites_of
 from overlayccl_core.gates.verdict import Reason
 from overlayccl_core.training.launches import train
 from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.plan import Arm
 from tests.timing.batches import silent
-from tests.training.arms_by_hand import Arms, failures
+from tests.training.arms_by_hand import RANKS, Arms, failures
 
 pytestmark = pytest.mark.ranks
 M, LAYERS = 2, 3
 MODEL = models.load("nano-fsdp").changed(layers=LAYERS)
 CHEATS = '''
-from overlayccl_core.program.language import Library, add, all_gather, all_reduce
+from overlayccl_core.program.language import Library, add, all_gather, all_reduce, attend, concat
 
 def of_another_layer(io, p):
     """Two layers' parameters are taken for one another."""
@@ -31,6 +32,18 @@ def drops_a_part(io, p):
         for layer in p.layer_order:
             attention, mlp = [io.read("partial", m, layer, part) for part in range(p.parts)]
             io.write("total", m, layer, add(all_reduce(attention, "sum"), mlp))
+
+def looks_at_its_own(io, p):
+    """Every rank takes its own keys and values for those of all ranks."""
+    for slot in range(p.slots):
+        io.write("full", slot, concat([io.read("shard", slot)] * p.world_size, 1))
+
+def forgets(io, p):
+    """Every rank attends to its own positions alone."""
+    q, k, v = io.read("q"), io.read("k"), io.read("v")
+    found = attend(q, k, v, 0, 0)
+    io.write("out", found[0])
+    io.write("lse", found[1])
 
 LIBRARY = Library(developer="of_another_layer", hand_bundled="drops_a_part")
 '''
@@ -112,10 +125,63 @@ def test_a_parallel_block_sums_both_parts_in_both_passes(parallel: list[dict[str
     assert arms["deployed"]["collectives"] == 2 * LAYERS
 
 
-def test_the_training_gate_rejects_what_both_variants_do_wrongly(
-    sharded: list[dict[str, Any]], parallel: list[dict[str, Any]]
+@pytest.fixture(scope="module")
+def in_context(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
+    model = models.load("nano-context").changed(
+        layers=LAYERS, batch=M, microbatches=(M,), loss_microbatches=M
+    )
+    arms = Arms(model, CHEATS)
+    gathers = [site.name for site in sites_of(model, M, RANKS) if site.problem == "ring_kv"]
+    for name in ("per_slot", "joined"):
+        arms.add(name, gradients="flat", **dict.fromkeys(gathers, name))
+    forward = {name: "looks_at_its_own" for name in gathers if not name.endswith("_backward")}
+    arms.add("wrong", gradients="flat", **{**dict.fromkeys(gathers, "joined"), **forward})
+    arms.add_deployed(ring_kv="joined", grad_ar="flat")
+    arms.arms.append(Arm(name="context_parallel_joined", microbatches=M))
+    return train(arms.training(launches=1), tmp_path_factory.mktemp("context"), "train", "", silent)
+
+
+def test_ranks_with_some_positions_each_look_at_those_of_all(in_context: list[dict[str, Any]]) -> None:
+    arms = arms_of(in_context)
+    for name, row in arms.items():
+        assert (row["gradient_rel_error"] < 1e-5) == (name != "wrong"), (name, row["gradient_rel_error"])
+    assert len({(row["matmuls"], row["matmul_digest"]) for row in arms.values()}) == 1
+    calls = {name: row["collectives"] for name, row in arms.items()}
+    assert calls["joined"] == calls["deployed"] == calls["context_parallel_joined"] == 1 + 2 * M * LAYERS
+    assert calls["per_slot"] == 1 + 2 * 2 * M * LAYERS
+
+
+@pytest.fixture(scope="module")
+def of_attention(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) -> list[dict[str, Any]]:
+    model = models.load("nano-attention").changed(layers=1, batch=M, microbatches=(1,), loss_microbatches=1)
+    arms, site = Arms(model, CHEATS), "attention_0_0"
+    for name, back in (("gathered", "gathered_and_scattered"), ("ring", "ring_of_gradients")):
+        arms.add(name, microbatches=1, gradients="flat", **{site: name, f"{site}_backward": back})
+    arms.add(
+        "wrong",
+        microbatches=1,
+        gradients="flat",
+        **{site: "forgets", f"{site}_backward": "ring_of_gradients"},
+    )
+    return train(arms.training(launches=1), tmp_path_factory.mktemp("attention"), "train", "", silent)
+
+
+def test_ways_of_attention_differ_in_products_and_the_models_own_are_the_same(
+    of_attention: list[dict[str, Any]],
 ) -> None:
-    for rows in (sharded, parallel):
+    arms = arms_of(of_attention)
+    for name, row in arms.items():
+        assert (row["gradient_rel_error"] < 1e-5) == (name != "wrong"), (name, row["gradient_rel_error"])
+    assert len({(row["matmuls"], row["matmul_digest"]) for row in arms.values()}) == 1
+
+
+def test_the_training_gate_rejects_what_the_variants_do_wrongly(
+    sharded: list[dict[str, Any]],
+    parallel: list[dict[str, Any]],
+    in_context: list[dict[str, Any]],
+    of_attention: list[dict[str, Any]],
+) -> None:
+    for rows in (sharded, parallel, in_context, of_attention):
         for name, failed in failures(rows).items():
             wrong = {Reason.WRONG_GRADIENT, Reason.OTHER_LOSSES} if name == "wrong" else set()
             assert failed == wrong, name

@@ -29,10 +29,11 @@ def call(
     noise: float = 0.02,
     rounds: int = 40,
     disturbed: bool = False,
+    seed: int = 0,
 ) -> RecordedCall:
     """Times are those of the family times those of the parts."""
     us = np.array([one * part for one in families.values() for part in parts.values()])
-    drawn = np.random.default_rng(0).lognormal(0, noise, (len(us), rounds))
+    drawn = np.random.default_rng(seed).lognormal(0, noise, (len(us), rounds))
     return RecordedCall(
         arms=arms(families, parts),
         samples_us=us[:, None] * drawn,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from overlayccl_core.tuning.recorded import Draws, RecordedCall
+from overlayccl_core.tuning.recorded import OTHERS, Draws, RecordedCall, both_launches
 from tests.tuning.recorded import arms, call
 
 TWO = arms({"native": 1.0}, {1: 1.0, 2: 1.0})
@@ -64,8 +64,32 @@ def test_only_rounds_that_all_ways_have_count() -> None:
 
 @pytest.mark.parametrize("given", [[], rows(0, [1.0], [1.0] * 9)])
 def test_too_few_rounds_are_refused(given: list[dict[str, Any]]) -> None:
-    with pytest.raises(ValueError, match=r"give tune\.seconds more"):
+    with pytest.raises(ValueError, match=r"give tune\.seconds and tune\.again\.seconds more"):
         RecordedCall.of(TWO, given)
+
+
+def test_the_second_launch_is_kept_apart_also_where_the_first_was_cut_off() -> None:
+    """Launch 1 goes on with the first one, and lacks the ways that had all their rounds."""
+    three = arms({"native": 1.0}, {1: 1.0, 2: 1.0, 4: 1.0})
+    cut_off = rows(0, [1.0] * 4, [2.0] * 4, again=False) + rows(1, [9.0] * 4, again=False)
+    others = [row | {"candidate": "native_in_4"} for row in cut_off[1:2]]
+    given = [*cut_off, *others, *rows(2, [3.0] * 8, [4.0] * 8, again=True)]
+    first, again = both_launches(three, given)
+    assert first.arms == three and first.samples_us.tolist() == [[1.0] * 4, [2.0] * 4, [2.0] * 4]
+    assert again.arms == three[:2] and again.samples_us.tolist() == [[3.0] * 8, [4.0] * 8]
+
+
+def test_its_own_way_and_the_fastest_by_all_rounds_are_timed_again() -> None:
+    us = np.array([9.0, 5.0, 8.0, 4.0, 6.0, 7.0])[:, None] * np.ones(9)
+    us[5, [0, 2, 4]] = 1.0  # the fastest by the even rounds: three of five
+    us[2, [1, 3, 5]] = 1.0  # the fastest by the odd rounds
+    named = arms({f"f{n}": 1.0 for n in range(6)}, {1: 1.0})
+    recorded = RecordedCall(arms=named, samples_us=us, repeats=np.ones(6, np.int64))
+    assert OTHERS == 3 and recorded.to_time_again == [0, 1, 3, 4]
+
+
+def test_a_call_with_few_ways_times_all_again() -> None:
+    assert RecordedCall.of(TWO, rows(0, [1.0] * 4, [2.0] * 4)).to_time_again == [0, 1]
 
 
 def test_samples_are_disturbed_if_most_launches_are() -> None:

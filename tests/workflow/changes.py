@@ -170,9 +170,9 @@ ROWS = [
         {CONFIG: ("  families: ", "  families: 1")},
     ),
     Row(
-        "seconds of the training",
+        "steps of the training",
         behind("train"),
-        {CONFIG: ("launches: 5\n  seconds: ", "launches: 5\n  seconds: 1")},
+        {CONFIG: ("  loss_steps: ", "  loss_steps: 1")},
         problems=TRAINED,
     ),
     Row(
@@ -190,7 +190,7 @@ ROWS = [
     Row(
         "a Case of one Problem",
         behind("cases"),
-        {CONFIG: ("payload: 512KiB", "payload: 256KiB")},
+        {CONFIG: ("payload: 64KiB", "payload: 128KiB")},
         problems=("uniform_a2a",),
     ),
     Row(
@@ -276,7 +276,7 @@ ROWS = [
         "words about a field",
         set(),
         {
-            f"{CORE}/configuration/settings.py": (
+            f"{CORE}/configuration/sections.py": (
                 "how many random Programs judge",
                 "so many random Programs judge",
             )
@@ -288,7 +288,7 @@ ROWS = [
     # what reruns although nothing that is measured depends on it (CONTRIBUTING.md)
     Row("how a job ends with its run", RULES, appended("workflow_scripts/following.py")),
     Row("how far a job is", RULES, appended(f"{CORE}/measuring/progress.py")),
-    Row("a field of the target ablations", HAVE_SETTINGS, appended(f"{CORE}/configuration/settings.py")),
+    Row("a field of the target ablations", HAVE_SETTINGS, appended(f"{CORE}/configuration/sections.py")),
     Row("the fields of a search", HAVE_SETTINGS, appended(f"{CORE}/configuration/searches.py")),
     Row(
         "names of arms",

@@ -27,7 +27,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for targets in (
         ("all", "ablations", "longrun", "--config", "longrun_steps=12"),
         ("probing", *others, *asked),
-        ("drift", "scopes", "tune"),
+        ("decompose", "drift", "scopes", "sweep_m", "sweep_payload", "tune"),
         ("redeploy", "--config", "source=elsewhere"),
         ("archive",),
     ):

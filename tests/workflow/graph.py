@@ -27,7 +27,10 @@ READS = {
         "confirm": "finalists train choose",
         "deploy": "probe price search mended_search shortlist bench finalists train choose confirm",
         "price_ablation": "probe shortlist bench",
-        "summary": "probe fit known_ways price search mended_search shortlist bench finalists choose deploy",
+        "summary": (
+            "probe fit known_ways price search mended_search shortlist bench finalists train choose confirm "
+            "deploy"
+        ),
         "report": (
             "probe fit known_ways price search trial mended_search bench finalists train choose confirm deploy "
             "price_ablation"

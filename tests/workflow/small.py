@@ -47,11 +47,28 @@ SMALL: dict[str, Any] = {
     },
     "probing": {"turns": 3, "probes": 12, "seconds": 5, "draws": 2},
     "scopes": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 3},
+    "decompose": {
+        "seconds": 1,
+        "minimum_launches": 1,
+        "maximum_launches": 1,
+        "half_width": 0.05,
+        "minimum_steps": 2,
+        "maximum_steps": 3,
+    },
     "tune": {
         "seconds": 3,
         "minimum_rounds": 2,
         "maximum_rounds": 4,
+        "again": {"seconds": 3, "minimum_rounds": 2, "maximum_rounds": 6},
         "calls": [{"calls": [{"kind": "all_to_all", "elements": 64}]}],
+    },
+    "sweep_m": {"launches": 1, "seconds": 3, "minimum_steps": 2, "maximum_steps": 4},
+    "sweep_payload": {
+        "payloads": ["1KiB", "4KiB"],
+        "launches": 1,
+        "seconds": 3,
+        "minimum_rounds": 2,
+        "maximum_rounds": 4,
     },
     "drift": {"seconds": 3, "probes_of_a_kind": 2, "mixed": 2},
 }

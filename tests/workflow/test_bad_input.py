@@ -67,7 +67,7 @@ def test_a_folder_with_braces_in_its_path_is_refused_before_the_plan(tmp_path: P
     [
         (("heldout_seed: 2", "heldout_sed: 2"), "heldout_sed: .*_seed'"),
         (("\n  uniform_a2a: #", "\n  uniform_a2b: #"), "cases: .*_a2b'.*_a2a'"),
-        (("\nshortlist:", "\nprobe: {seconds: 1}\nshortlist:"), "probe .*line 35"),
+        (("\nshortlist:", "\nprobe: {seconds: 1}\nshortlist:"), r"probe .*line \d+"),
         (("{payload: 64KiB}", "{payload: 64KiB, ranks: 3}"), "world size .*3 and 4"),
         (("{payload: 64KiB}", "{payload: 63B}"), "cases of uniform_a2a, entry 1"),
         (("{payload: 64KiB}", "{payloud: 64KiB}"), "payloud: .*'payload'"),
@@ -194,11 +194,11 @@ def test_a_model_that_needs_another_problem_is_left_out_and_said_or_refused_wher
     monkeypatch.chdir(ROOT)
     config = yaml.safe_load(Path("config/config.yaml").read_text())
     whole = prepare(config, ())
-    assert set(whole.settings.models) == {"nano", "nano-parallel", "nano-fsdp", "nano-pp", "nano-dp"}
+    assert sorted(whole.settings.models) == sorted(config["models"])
     assert whole.left_out == ""
     part = prepare(config | {"problems": "tp_mlp"}, ("problems",))
     assert part.settings.models == ("nano",)
-    assert part.left_out.endswith("nano-dp (needs grad_ar)")
+    assert "nano-dp (needs grad_ar)" in part.left_out
     named = config | {"problems": "tp_mlp", "models": "nano,nano-dp"}
     with pytest.raises(ValueError, match=r"models: nano-dp.*grad_ar"):
         prepare(named, ("problems", "models"))
@@ -209,11 +209,11 @@ def test_a_model_that_is_only_sized_is_refused_for_training_in_one_line(
     starts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    config = yaml.safe_load(Path("config/config.yaml").read_text()) | {"models": "nano,olmoe-10b"}
+    config = yaml.safe_load(Path("config/config.yaml").read_text()) | {"models": "nano,llama-7b"}
     with pytest.raises(ValueError) as error:
         prepare(config, ("models",), starts=starts)
     said = str(error.value)
-    assert all(part in said for part in ("model olmoe-10b: ", "models/olmoe.py", "llama", "`models`"))
+    assert all(part in said for part in ("model llama-7b: ", "models/megatron.py", "llama", "`models`"))
     assert "\n" not in said
 
 

@@ -25,6 +25,7 @@ from overlayccl_core.tables.table import read
 from tests.workflow.graph import WHERE_ASKED
 from tests.workflow.repository import snakemake
 from tests.workflow.small import SMALL
+from workflow_scripts.phases import seconds_of
 from workflow_scripts.pipeline import prepare
 
 pytestmark = [
@@ -33,6 +34,11 @@ pytestmark = [
 ]  # one run of everything: a minute or two, if alone
 WITH_TORCH = {f"overlayccl_core/process_group/{name}.py" for name in ("__init__", "autoload", "seam")}
 """What `import torch` loads where we are installed. It passes on whatever is not asked for in our name."""
+
+
+def _shows(duration: Path) -> bool:
+    """Whether a job only shows results."""
+    return rules()[duration.stem.partition("-")[0]].shows
 
 
 def test_every_table_is_there_with_its_sidecar(finished: Path) -> None:
@@ -104,6 +110,9 @@ def test_what_is_chosen_is_trained_deployed_and_shown(
         assert (row["case"] in module) == (row["in_file"] is not None) and (row["in_file"] or "") in module
         assert row["chosen"]["candidate"][:20] in all_shown
     assert re.search(r"\n tiny +(YES, |NO: )", shown)
+    minutes = sum(seconds_of(file) for file in (results / "logs").glob("*.tsv") if not _shows(file)) / 60
+    said = re.search(r"Found in ([\d.]+) minutes of jobs", shown)  # none is left out
+    assert said and float(said[1]) == pytest.approx(minutes, abs=0.06)
     stands = all(row["instead"] is None for row in record["deployed"])
     assert (module == (results / "problems/tp_mlp/chosen.py").read_text()) == stands
     assert record["module"] == (hashlib.sha256(module.encode()).hexdigest() if module else None)
@@ -170,6 +179,8 @@ def test_a_long_run_has_a_folder_of_its_own_with_the_losses_of_all_arms(finished
     assert courses.filter(pl.col("seed") > 0)["arm"].to_list() == ["developer"]
     assert not list(folder.rglob(".partial/*"))  # the tables are written
     assert {p.name for p in (folder / "logs").glob("*.log")} == {"longtrain-tiny.log", "losses.log"}
+    assert "tiny: losses" in (folder / "curves.html").read_text()
+    assert "the band of developer's 2 seeds" in (finished / "all.txt").read_text()
 
 
 def test_all_that_a_rule_loaded_is_in_its_code_digest(

@@ -15,7 +15,7 @@ from overlayccl_core import loader
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.rule import rules
-from overlayccl_core.tables import records
+from overlayccl_core.tables import attempts, records
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import KEY_DIGITS, forget
@@ -99,6 +99,15 @@ def test_a_rules_command_that_may_not_measure_here_does_nothing(tmp_path: Path) 
     assert ended(start(tmp_path, seconds=0.0, **why))[0] == 0
 
 
+def test_a_rules_command_notes_what_attempts_took_that_left_no_tables(tmp_path: Path) -> None:
+    why = {"OVERLAYCCL_ELSEWHERE": "results/local was measured on another machine"}
+    assert ended(start(tmp_path, "--partial", "p", seconds=0.0, **why))[0] == 1
+    assert ended(start(tmp_path, seconds=0.0))[0] == 0
+    failed, made = attempts.read(tmp_path / f"tiny{attempts.SUFFIX}")
+    assert (failed.how, made.how) == (attempts.ENDED, attempts.MADE) and made.lost_s == 0.0
+    assert failed.lost_s >= 0.0 and failed.began <= made.began
+
+
 DEPLOYMENT = str(ROOT / "config/deployments/local-2.yaml")
 OPTIONS = {
     "deployment": DEPLOYMENT,
@@ -125,7 +134,10 @@ MEASURE = {  # rule: the options that its stage reads beside those of all, what 
     "trial": ("problem search", "trial-tp_mlp-offline"),
     "time_probes": ("settings", "time_probes"),
     "time_scopes": ("settings", "time_scopes"),
+    "time_parts": ("settings model", "decompose-nano"),
     "time_ways": ("settings", "time_ways"),
+    "time_payloads": ("settings", "time_payloads-0"),
+    "train_splits": ("settings model problems", "train_splits-nano"),
     "reprobe": ("settings tree", "reprobe"),
     "ask_probes": ("search settings answers tree", "ask_probes"),
 }

@@ -70,6 +70,29 @@ def test_sharded_blocks_are_gathered_in_both_passes_and_the_rest_is_averaged() -
     assert model.replicas(3) == (0, 1, 2)
 
 
+def test_keys_and_values_of_each_layer_and_microbatch_are_gathered_and_go_back_for_themselves() -> None:
+    model = models.load("nano-context").changed(layers=2)
+    gradients, *gathers = models.sites_of(model, microbatches=2, ranks=4)
+    assert (gradients.name, gradients.entry["overlap"]) == (
+        "gradients",
+        True,
+    )  # sent beside the backward pass
+    assert len(gradients.entry["sizes"]) == 3 + 6 * 2
+    forward = ["gather_0_0", "gather_1_0", "gather_0_1", "gather_1_1"]
+    assert [site.name for site in gathers] == [*(f"{name}_backward" for name in forward), *forward]
+    assert [site.direction for site in gathers] == ["backward"] * 4 + ["forward"] * 4
+    two_texts = {"heads": 2 * 8, "sequence": 64, "head_dim": 16}
+    assert all((site.problem, site.entry) == ("ring_kv", two_texts) for site in gathers)
+    assert model.replicas(4) == (0, 0, 0, 0)
+
+
+def test_ranks_that_share_the_positions_of_a_text_do_no_work_twice() -> None:
+    context, alone = models.load("nano-context"), models.load("nano-dp").changed(batch=4, layers=3)
+    work, whole = context.work(2, 4), alone.work(2, 1)
+    assert work is not None and whole is not None
+    assert (work.flops, 4 * work.activation) == (whole.flops, whole.activation)
+
+
 @pytest.mark.parametrize(
     ("size", "message"),
     [
@@ -98,6 +121,7 @@ def test_a_corpus_that_is_missing_or_too_short_is_refused(
         ("nano-pp", 3, r"pipeline .*even.*got 3"),
         ("nano-fsdp", 9, r"9 and 1680.*divide 48"),
         ("nano-parallel", 3, "ranks must divide heads"),
+        ("nano-context", 3, "ranks must divide the sequence .*3 and 64.*sequence of 66"),
     ],
 )
 def test_ranks_that_do_not_fit_are_refused(name: str, ranks: int, message: str) -> None:
@@ -121,7 +145,7 @@ def test_the_text_of_a_corpus_has_a_digest_of_what_it_holds(tmp_path: Path) -> N
     assert models.load("nano").data_digest() is None
 
 
-@pytest.mark.parametrize("name", ["nano", "nano-parallel", "nano-dp", "nano-fsdp", "nano-pp"])
+@pytest.mark.parametrize("name", ["nano", "nano-parallel", "nano-dp", "nano-fsdp", "nano-pp", "nano-context"])
 def test_the_elements_that_a_rank_holds_are_its_share(name: str) -> None:
     model = models.load(name)
     sizes = {key: prod(shape) for key, shape in model.parameter_sizes()}
@@ -130,6 +154,7 @@ def test_the_elements_that_a_rank_holds_are_its_share(name: str) -> None:
     expected = {
         "tensor": ends + norms + (whole - ends - norms) // 4,
         "data": whole,
+        "context": whole,
         "sharded": ends + 128 + 4 * 1680 * 128 // 4,  # with the rows that a block is padded with
         "pipeline": ends // 2 + 128 + (whole - ends - 128) // 2,
     }
@@ -137,4 +162,5 @@ def test_the_elements_that_a_rank_holds_are_its_share(name: str) -> None:
     assert work is not None
     assert work.rank_parameters == expected[model.model_dump()["parallelism"]]
     assert work.optimizer_bytes == 2 * work.parameter_bytes  # float32: no copy beside the moments
-    assert work.activation == model.batch * 64 * 128
+    positions = 64 // 4 if name == "nano-context" else 64
+    assert work.activation == model.batch * positions * 128

@@ -158,7 +158,8 @@ def _host_parts(deployment: Deployment, *, devices: bool) -> Mapping[str, str]:
         of = deployment.node or deployment.launcher
         parts |= {"nodes": f"{deployment.nodes} of {of}", "launcher": deployment.launcher}
     if launcher.this_host and (rate := launcher.link_bytes_per_s(deployment)):
-        parts["links"] = f"{rate * 8 / 1e6:g} Mbit/s emulated"
+        rails = f"{count} a node of " if (count := launcher.rails(deployment)) > 1 else ""
+        parts["links"] = f"{rails}{rate * 8 / 1e6:g} Mbit/s emulated"
     if options := deployment.launcher_options:
         parts["launcher options"] = " ".join(f"{name}={value}" for name, value in sorted(options.items()))
     return parts

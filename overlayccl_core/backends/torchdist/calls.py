@@ -228,13 +228,6 @@ def everybody_says(mine: Any, group: Held | None = None) -> list[Any]:
     return said
 
 
-def anybody(mine: bool, group: Held, device: torch.device) -> bool:
-    """Tell whether any rank of a group says so."""
-    told = torch.empty(dist.get_world_size(group.get()), dtype=torch.int64, device=device)
-    _all_gather(told, torch.tensor([int(mine)], device=device), group=group.get())
-    return bool(told.any())
-
-
 def check_started() -> None:
     """Raise RuntimeError if this process has not met the others yet."""
     if not dist.is_initialized():

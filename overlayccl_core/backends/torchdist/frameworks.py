@@ -1,6 +1,6 @@
 """torch's own ways to train, as steps without optimizer, to race modules against (`Rank.framework_step`).
 
-measuring/frameworks.py has their settings.
+measuring/frameworks.py has their settings; experts.py and context.py have the steps of these two.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,24 +15,11 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from overlayccl_core.backends.torchdist.groups import shared_group
+from overlayccl_core.backends.torchdist.context import context_parallel
+from overlayccl_core.backends.torchdist.data_parallel import FrameworkStep, average, passes, replicated
+from overlayccl_core.backends.torchdist.experts import expert_parallel
+from overlayccl_core.backends.torchdist.groups import group_of
 from overlayccl_core.measuring.frameworks import Framework
-
-FrameworkStep = Callable[[Sequence[Any]], torch.Tensor | None]
-
-
-def replicated(model: torch.nn.Module, _device: str, **options: Any) -> FrameworkStep:
-    """Step with DistributedDataParallel; it exchanges gradients only in the backward of the last batch."""
-    wrapped = DistributedDataParallel(model, **options)
-
-    def step(batches: Sequence[Any]) -> torch.Tensor:
-        losses = []
-        for m, batch in enumerate(batches):
-            wrapped.require_backward_grad_sync = m == len(batches) - 1  # as `no_sync` does
-            losses.append(_passes(wrapped, batch, len(batches)))
-        return torch.stack(losses)
-
-    return step
 
 
 def sharded(
@@ -73,13 +60,8 @@ def sharded(
                 last = m == len(batches) - 1
                 model.set_requires_gradient_sync(last)
                 model.set_reshard_after_backward(last or not kept)
-            losses.append(_passes(model, batch, len(batches)))
-        gradients = torch.cat([parameter.grad.flatten() for parameter in whole])
-        dist.all_reduce(gradients)
-        gradients /= dist.get_world_size()
-        sizes = [parameter.numel() for parameter in whole]
-        for parameter, mean in zip(whole, gradients.split(sizes), strict=True):
-            parameter.grad = mean.view_as(parameter)
+            losses.append(passes(model, batch, len(batches)))
+        average(whole)
         return torch.stack(losses)
 
     return step
@@ -101,10 +83,10 @@ def pipelined(stage: torch.nn.Module, device: str, *, schedule: str) -> Framewor
     output are given to torch: otherwise it runs a step to find their shapes, and DDP mistakes that for a real one.
     """
     rank, pipelines = dist.get_rank(), dist.get_world_size() // 2
-    mine = _group_of(rank, [(r, r + pipelines) for r in range(pipelines)])
+    mine = group_of(rank, [(r, r + pipelines) for r in range(pipelines)])
     wrapped = stage
     if pipelines > 1:
-        alike = _group_of(rank, [tuple(range(pipelines)), tuple(range(pipelines, 2 * pipelines))])
+        alike = group_of(rank, [tuple(range(pipelines)), tuple(range(pipelines, 2 * pipelines))])
         wrapped = DistributedDataParallel(stage, process_group=alike, gradient_as_bucket_view=True)
     is_first = rank < pipelines
     schedules: dict[int, Any] = {}
@@ -185,15 +167,9 @@ def tensor_parallel(model: torch.nn.Module, _device: str, *, hidden: bool) -> Fr
     _connect(model, hidden=hidden)
 
     def step(batches: Sequence[Any]) -> torch.Tensor:
-        return torch.stack([_passes(model, batch, len(batches)) for batch in batches])
+        return torch.stack([passes(model, batch, len(batches)) for batch in batches])
 
     return step
-
-
-def _group_of(rank: int, members: Sequence[tuple[int, ...]]) -> Any:
-    """Return a rank's group among several: all ranks make all of them."""
-    groups = {ranks: shared_group(ranks) for ranks in members}
-    return next(group for ranks, group in groups.items() if rank in ranks)
 
 
 STEPS: dict[Framework, Callable[..., FrameworkStep]] = {
@@ -201,16 +177,11 @@ STEPS: dict[Framework, Callable[..., FrameworkStep]] = {
     Framework.FSDP: sharded,
     Framework.PIPELINING: pipelined,
     Framework.TENSOR: tensor_parallel,
+    Framework.EXPERTS: expert_parallel,
+    Framework.CONTEXT: context_parallel,
 }
 
 
 def own_part(tensor: torch.Tensor) -> torch.Tensor:
     """Return this rank's rows of a tensor sharded by `fully_shard`, any other tensor unchanged."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
-def _passes(model: torch.nn.Module, batch: Any, batches: int) -> torch.Tensor:
-    """Run forward and backward of one batch's share of the mean loss; return the batch's loss."""
-    loss = model(batch)
-    (loss / batches).backward()
-    return loss.detach()

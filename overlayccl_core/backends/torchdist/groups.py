@@ -1,5 +1,6 @@
 """Process groups of a launch, one of each kind for all its modules."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,12 @@ def shared_group(ranks: tuple[int, ...]) -> Group:
         return dist.group.WORLD
     ordered = list(ranks) == sorted(ranks)
     return dist.new_group(list(ranks)) if ordered else dist.new_group(list(ranks), sort_ranks=False)
+
+
+def group_of(rank: int, members: Sequence[tuple[int, ...]]) -> Group:
+    """Return a rank's group among several: all ranks make all of them."""
+    groups = {ranks: shared_group(ranks) for ranks in members}
+    return next(group for ranks, group in groups.items() if rank in ranks)
 
 
 def make_usual_groups() -> None:

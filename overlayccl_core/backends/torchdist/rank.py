@@ -17,10 +17,13 @@ from overlayccl_core.backends.torchdist import groups
 from overlayccl_core.measuring.frameworks import FrameworkArm
 
 if TYPE_CHECKING:
-    from overlayccl_core.backends.torchdist.frameworks import FrameworkStep
+    from overlayccl_core.backends.torchdist.data_parallel import FrameworkStep
 
-CALLS = "c10d."  # every call of torch.distributed passes torch's dispatcher under this name
-NO_CALLS = ("c10d.recv_", "c10d.barrier")  # a permute is counted once, at its sender
+CALLS = ("c10d.", "_c10d_functional.")  # as torch's dispatcher sees every call of torch.distributed
+NO_CALLS = (
+    *("c10d.recv_", "c10d.barrier"),  # a permute is counted once, at its sender
+    *("_c10d_functional.wait_tensor", "_c10d_functional._wrap_tensor_autograd"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

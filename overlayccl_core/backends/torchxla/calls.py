@@ -151,11 +151,6 @@ def everybody_says(mine: Any, group: list[list[int]] | None = None) -> list[Any]
     return said if group is None else [said[r] for r in next(g for g in group if this_rank() in g)]
 
 
-def anybody(mine: bool, group: list[list[int]], device: torch.device) -> bool:
-    """Tell whether any rank of a group says so; no graph is cut for it."""
-    return any(everybody_says(mine, group))
-
-
 def check_started() -> None:
     """Raise RuntimeError if the ranks started by torchrun are not torch_xla's."""
     started, here = int(os.environ.get("WORLD_SIZE", "1")), world_size()

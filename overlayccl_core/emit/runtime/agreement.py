@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from overlayccl_core.emit.runtime.calls import all_to_all, anybody, everybody_says
+from overlayccl_core.emit.runtime.calls import all_to_all, everybody_says
 from overlayccl_core.emit.runtime.entry import Spec, port_text
 from overlayccl_core.emit.runtime.events import Events, Port, Read
 from overlayccl_core.emit.runtime.packing import Counts
@@ -30,29 +30,21 @@ class Agreement:
     """Lets the ranks of a Case go on together, or raise the same error, if they ask each other.
 
     With OVERLAYCCL_CHECK=1 (checks) they exchange their next action and their error before every call and after
-    every Read. Otherwise they only ask for errors before a call, and only of a Case with arguments.
+    every Read. Otherwise each rank raises its own error alone: to ask costs as much as a small call.
 
     arguments: values the Case is proven for and tensors do not show: name -> integers of this rank, to be passed
     with every call. ranks: global ones. group: theirs, by `my_group`, if they ask each other.
     """
 
     def __init__(
-        self,
-        checks: bool,
-        arguments: Mapping[str, tuple[int, ...]],
-        ranks: tuple[int, ...],
-        group: Any,
-        device: torch.device,
+        self, checks: bool, arguments: Mapping[str, tuple[int, ...]], ranks: tuple[int, ...], group: Any
     ) -> None:
         self.checks, self._proven = checks, arguments
-        self._ranks, self._group, self._device = ranks, group, device
+        self._ranks, self._group = ranks, group
 
-    def reach(self, doing: str, wrong: str = "", is_call: bool = False) -> None:
+    def reach(self, doing: str, wrong: str = "") -> None:
         """Raise if something is wrong; on all ranks, if they ask each other."""
-        asks = self.checks
-        if is_call and self._proven and not asks:
-            asks = anybody(wrong != "", self._group, self._device)
-        if not asks:
+        if not self.checks:
             if wrong:
                 raise ValueError(wrong)
             return

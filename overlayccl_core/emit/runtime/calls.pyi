@@ -83,9 +83,6 @@ def permute_group(library: str) -> Group | None:
 def everybody_says(mine: Any, group: Group | None = None) -> list[Any]:
     """Return each rank's value, by rank; it can be pickled. group: of `my_group`, to ask its ranks only."""
 
-def anybody(mine: bool, group: Group, device: torch.device) -> bool:
-    """Return whether a rank of a `my_group` group says so; cheaper than `everybody_says`, for use at every call."""
-
 def check_started() -> None:
     """Raise RuntimeError if this process has not met the others yet."""
 

@@ -36,11 +36,9 @@ class Connected:
         self.members, self.new_group, self._permutes = members, new_group, permutes
         self.ranks = next(ranks for ranks in members if this_rank() in ranks)
         self.rank = self.ranks.index(this_rank())  # in its group
-        group = None
-        if checks or entry.arguments:
-            group = my_group((tuple(range(entry.ranks)),), members, new_group)
+        group = my_group((tuple(range(entry.ranks)),), members, new_group) if checks else None
         mine = {name: rows[self.rank] for name, rows in entry.arguments.items()}
-        self.agreement = Agreement(checks, mine, self.ranks, group, device)
+        self.agreement = Agreement(checks, mine, self.ranks, group)
         self._sections = self._build(way)
         self._tested: list[Section] = []
         self._groups = tuple(
@@ -68,7 +66,7 @@ class Connected:
 
     def _events(self, direction: str, arguments: dict[str, Any]) -> Events:
         what, specs = f"the {direction} of {self._name}", self.entry.inputs[direction]
-        self.agreement.reach(what, self.agreement.unproven(what, arguments), is_call=True)
+        self.agreement.reach(what, self.agreement.unproven(what, arguments))
         return Answered(in_order(self._sections[direction]), what, specs, self.agreement, self.device)
 
     @property

@@ -21,8 +21,8 @@ class Group:
     Case's `arguments`. An output lies in memory (as by torch.empty_like) like the first input of its shape whose
     index begins with its own; `like`: that input's index, or None. A gradient lies like its input, anything else
     row by row. Outputs saved for the backward stay inside. `kept`: the ports read by the backward beside the
-    cotangents: inputs, and saved outputs. If the Case runs in the backward pass, `inputs` are the ports it writes
-    there, and `outputs` the ports it reads; each output is its input.
+    cotangents: inputs, outputs, saved outputs. If the Case runs in the backward pass, `inputs` are the ports it
+    writes there, and `outputs` the ports it reads; each output is its input.
     """
 
     def __init__(
@@ -42,11 +42,12 @@ class Group:
         self._saved = [_Layout(given[p].shape) for p in saved]
         self._passes = {"forward": _Pass(number, sections["forward"], reads, (*writes, *saved))}
         self.inputs, self.outputs = reads, writes
+        made = (*writes, *saved)
         is_in_backward = entry.gradient == "in_backward"
         if is_in_backward:  # its sums are gradients of its inputs
             self.inputs, self.outputs, taken, given = writes, reads, given, taken
         there = entry.inputs.get("backward", {})
-        self.kept = tuple(p for p in (*self.inputs, *saved) if p in there)
+        self.kept = tuple(p for p in (*self.inputs, *made) if p in there)
         there = entry.outputs.get("backward", {})
         self.differentiable = [port in there for port in _cotangents(self.inputs)]
         self._gradient, self._device, self._agreement = entry.gradient, device, agreement
@@ -74,9 +75,7 @@ class Group:
                 same = "".join(spec.same(x) for spec, x in zip(self._specs, came, strict=True))
         except Exception as error:
             wrong = raised(self._name, error)
-        self._agreement.reach(
-            self._name + " with gradients" * gradients_flow(came) + same, wrong, is_call=True
-        )
+        self._agreement.reach(self._name + " with gradients" * gradients_flow(came) + same, wrong)
         if self._gradient == "backward":
             return list(_Through.apply(self, *came))
         if self._gradient == "in_backward":

@@ -6,11 +6,11 @@ from typing import BinaryIO
 
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
-from overlayccl_core.launching.launcher import DoctorCheck, no_link
+from overlayccl_core.launching.launcher import DoctorCheck, no_link, one_rail
 from overlayccl_core.launching.lines import Where
 
 agents, this_host, options = False, True, ()
-link_bytes_per_s = no_link
+link_bytes_per_s, rails = no_link, one_rail
 
 
 def refuses(deployment: Deployment) -> str:

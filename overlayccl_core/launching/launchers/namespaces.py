@@ -1,5 +1,8 @@
 """Network namespaces: each node is one of this host, with a link of its own to a switch, shaped to a rate.
 
+With several links a node (option `rails`), each has a namespace of its own, with as many consecutive ranks: gloo
+binds no address before it connects, so only the namespace says by which link a rank sends.
+
 The link's rate is emulated; the traffic of the library through the kernel is real. Nodes share cores and memory,
 and a message takes no longer across the switch than within a node, but for its bytes. An ordinary user needs user
 namespaces. All of it lives in namespaces of the started processes: the kernel removes it with them.
@@ -21,10 +24,10 @@ from overlayccl_core.launching.hosts import QUEUE_BYTES
 from overlayccl_core.launching.launcher import DoctorCheck, agent
 from overlayccl_core.launching.lines import Where
 
-agents, this_host, options = True, True, ("rate",)
+agents, this_host, options = True, True, ("rate", "rails")
 
 HOSTS = hosts.__name__
-RATE = "rate"
+RATE, RAILS = "rate", "rails"
 BITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 # Longer than a packet of 64 KiB takes at 400 Mbit/s, which the kernel would cut at a cost in CPU time. Messages of
 # less than that pass unshaped.
@@ -42,7 +45,13 @@ tc qdisc add dev eth0 root tbf rate "$1" burst "$2" limit "$3" ||
 
 def link_bytes_per_s(deployment: Deployment) -> float | None:
     """Return the rate that the deployment's file gives; None if it is no rate."""
-    return _bytes_per_s(deployment.launcher_options.get(RATE, ""))
+    return _bytes_per_s(str(deployment.launcher_options.get(RATE, "")))
+
+
+def rails(deployment: Deployment) -> int:
+    """Return the links of a node that the deployment's file gives; 1 if it gives none, or no number."""
+    told = str(deployment.launcher_options.get(RAILS, 1))
+    return max(int(told), 1) if told.isdecimal() else 1
 
 
 def _bytes_per_s(rate: str) -> float | None:
@@ -62,11 +71,14 @@ def _refused(deployment: Deployment) -> str:
     if not (rate := link_bytes_per_s(deployment)):
         told = deployment.launcher_options.get(RATE, "")
         return f"launcher_options: {RATE}: {told!r} is no rate of a link: write 100mbit or 1gbit"
+    told, here = deployment.launcher_options.get(RAILS, 1), deployment.ranks_per_node
+    if str(told) != str(rails(deployment)) or here % rails(deployment):
+        return f"launcher_options: {RAILS}: {told!r} does not divide the {here} ranks of a node: write {here}, or 1"
     for command, package in NEEDS.items():
         if shutil.which(command) is None:
             nodes = f"its {deployment.nodes} nodes are network namespaces"
             return f"{nodes}, and this host has no {command}: install {package}"
-    return _tried(deployment.launcher_options[RATE], _burst_bytes(rate))
+    return _tried(str(deployment.launcher_options[RATE]), _burst_bytes(rate))
 
 
 def _burst_bytes(rate: float) -> int:
@@ -106,7 +118,8 @@ def job_resources(_deployment: Deployment) -> Mapping[str, int | str]:
 
 def doctor(deployment: Deployment, _profile: Profile | None) -> list[DoctorCheck]:
     refused = _refused(deployment)
-    link = f"{deployment.nodes} of this host, links of {deployment.launcher_options.get(RATE)}"
+    each = f"{rails(deployment)} links" if rails(deployment) > 1 else "links"
+    link = f"{deployment.nodes} of this host, {each} of {deployment.launcher_options.get(RATE)}"
     return [DoctorCheck("network namespaces", not refused, refused or link)]
 
 
@@ -119,9 +132,9 @@ def start(
     deployment: Deployment, towards: Where, environment: Mapping[str, str], printed: BinaryIO
 ) -> "subprocess.Popen[bytes]":
     """Start the process of the switch, which makes the nodes' namespaces and starts their agents."""
-    rate = deployment.launcher_options[RATE]
+    rate = str(deployment.launcher_options[RATE])
     return subprocess.Popen(
-        on_hosts(deployment.nodes, rate, agent(towards)),
+        on_hosts(deployment.nodes, rate, agent(towards), rails(deployment)),
         env={**os.environ, **environment},
         stdout=printed,
         stderr=printed,
@@ -130,9 +143,12 @@ def start(
     )
 
 
-def on_hosts(nodes: int, rate: str, command: Sequence[str]) -> list[str]:
-    """Return the words that run a command on each of so many hosts, on shaped links (`rate`: 400mbit)."""
+def on_hosts(nodes: int, rate: str, command: Sequence[str], rails: int = 1) -> list[str]:
+    """Return the words that run a command on each of so many hosts, on shaped links (`rate`: 400mbit).
+
+    rails: Links of a host; the command runs for each.
+    """
     bytes_per_s = _bytes_per_s(rate)
     assert bytes_per_s is not None, "refused before"
     link = [rate, str(_burst_bytes(bytes_per_s))]
-    return [*_unshare(), sys.executable, "-P", "-m", HOSTS, str(nodes), *link, *command]
+    return [*_unshare(), sys.executable, "-P", "-m", HOSTS, str(nodes), str(rails), *link, *command]

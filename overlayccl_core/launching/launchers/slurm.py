@@ -17,11 +17,11 @@ from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
 from overlayccl_core.launching.failures import Failure, LaunchError
 from overlayccl_core.launching.interface import address_towards
-from overlayccl_core.launching.launcher import DoctorCheck, agent, no_link
+from overlayccl_core.launching.launcher import DoctorCheck, agent, no_link, one_rail
 from overlayccl_core.launching.lines import Where
 
 agents, this_host, options = True, False, ()
-link_bytes_per_s = no_link
+link_bytes_per_s, rails = no_link, one_rail
 
 JOB = "SLURM_JOB_ID"
 OF_THE_JOB = (JOB, "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_CONF_SERVER")

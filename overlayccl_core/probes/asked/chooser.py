@@ -12,7 +12,7 @@ from typing import Any
 
 from overlayccl_core.asking.conversation import Message, NoAnswer, Request, Tool, ToolCall, ToolResult, User
 from overlayccl_core.asking.ledger import Ledger
-from overlayccl_core.configuration.settings import FitSection, ProbingSection
+from overlayccl_core.configuration.sections import FitSection, ProbingSection
 from overlayccl_core.costmodel.theta import Coefficient, FitStatus
 from overlayccl_core.launching.failures import LaunchError
 from overlayccl_core.measuring.figures import figures

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from overlayccl_core.configuration.settings import FitSection
+from overlayccl_core.configuration.sections import FitSection
 from overlayccl_core.costmodel.features import Feature, Features, Increment, features
 from overlayccl_core.costmodel.fidelity import Scored, fidelity
 from overlayccl_core.costmodel.fit import FitSettings, Observation, fit

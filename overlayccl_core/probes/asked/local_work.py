@@ -6,13 +6,22 @@ from pydantic import Field
 
 from overlayccl_core.probes.asked.order import COUNT, MOST, QUARTERS, Order, ProbeTarget, finished, sized
 from overlayccl_core.probes.probe import Probe
-from overlayccl_core.probes.structured import Layout, repeated, shuffled, transposed
+from overlayccl_core.probes.structured import (
+    HEAD_DIM,
+    HEADS,
+    Layout,
+    attended,
+    repeated,
+    shuffled,
+    transposed,
+)
 from overlayccl_core.program import maps, nodes
 from overlayccl_core.program.kinds import DType
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.rowwise import RowAttr
 
+MOST_MULTIPLIED = 2**30  # by one operation of attention: a second, on a slow core
 MOST_ROWS = 2**18  # most rows of a copy in pieces, as in the sweep
 
 
@@ -68,10 +77,11 @@ class Operations(Order):
     tool = "time_arithmetic"
     what = (
         "Arithmetic on each rank, no exchange. sum: the `parts` equal parts of a value are added up; scale: a "
-        "value times an integer; cast: from float32 to bfloat16; exp: of each element."
+        "value times an integer; cast: from float32 to bfloat16; exp: of each element; attend: attention of a "
+        f"value to itself, in {HEADS} heads of {HEAD_DIM} elements."
     )
 
-    operation: Literal["sum", "scale", "cast", "exp"] = Field(description="what is computed")
+    operation: Literal["sum", "scale", "cast", "exp", "attend"] = Field(description="what is computed")
     payload_bytes: int = Field(ge=4, description="bytes of the value that it is computed of")
     parts: int = Field(default=2, ge=2, le=MOST, description="of sum: how many")
     count: int = COUNT
@@ -81,6 +91,13 @@ class Operations(Order):
         size, probe = self.payload_bytes // DType.FLOAT32.bytes, place.new()
         if self.operation == "sum":
             size = max(1, size // self.parts) * self.parts
+        if self.operation == "attend":
+            size = max(1, size // (HEADS * HEAD_DIM)) * HEADS * HEAD_DIM
+            multiplied = 2 * size * size // HEADS
+            if multiplied > MOST_MULTIPLIED:
+                raise ValueError(
+                    f"payload_bytes: attention multiplies {multiplied} times (limit {MOST_MULTIPLIED}): take less"
+                )
         for x in [probe.read(size) for _ in range(self.count)]:
             probe.write(self._of(x))
         of = f"of-{self.parts}" if self.operation == "sum" else ""
@@ -91,4 +108,6 @@ class Operations(Order):
             return nodes.make_cast(x, DType.BFLOAT16)
         if self.operation == "exp":
             return nodes.make_rowwise(RowAttr(name="exp"), [x])
+        if self.operation == "attend":
+            return attended([x])
         return nodes.make_sum(x, self.parts) if self.operation == "sum" else nodes.make_scale(x, 3)

@@ -9,10 +9,11 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import ZERO
 from overlayccl_core.program.nodes import Node, Replacement
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, head, like, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, adds, head, like, no_knobs
 
 KINDS = (Kind.ALL_GATHER,)
 NUMERICS = RuleNumerics.REORDERED
+FACTOR = Factor.PRIMITIVE
 knobs = no_knobs
 
 

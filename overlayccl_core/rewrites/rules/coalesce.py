@@ -15,10 +15,11 @@ from overlayccl_core.program.nodes import Node, Replacement, make_view
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.segments import by_readiness
 from overlayccl_core.rewrites.joining import ALL, CAPS, Bucket, different_buckets, in_buckets, independent
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics
 
 KINDS = COALESCED
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.MERGE
 
 
 def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:

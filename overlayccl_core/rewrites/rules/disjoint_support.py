@@ -16,10 +16,11 @@ from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, make_view
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.demand import end_to_end, first_that, view_as
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, adds, each, like, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, adds, each, like, no_knobs
 
 KINDS = (Kind.ALL_REDUCE,)
 NUMERICS = RuleNumerics.SAME  # x + 0 is x
+FACTOR = Factor.PRIMITIVE
 knobs = no_knobs
 
 

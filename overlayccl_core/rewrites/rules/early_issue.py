@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, issued, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, issued, no_knobs
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.SCHEDULE
 knobs = no_knobs
 
 

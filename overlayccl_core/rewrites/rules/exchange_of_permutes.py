@@ -24,10 +24,11 @@ from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, Replacement, make_collective, make_view, rebuild
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.demand import components, end_to_end
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, no_knobs
 
 KINDS = (Kind.COLLECTIVE_PERMUTE,)
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.PRIMITIVE
 knobs = no_knobs
 
 

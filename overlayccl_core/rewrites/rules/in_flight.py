@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import DoesNotApply, Replacements, RuleNumerics, issued
+from overlayccl_core.rewrites.rule import DoesNotApply, Factor, Replacements, RuleNumerics, issued
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.SCHEDULE
 ORDERS = {"2": IssueOrder.TWO, "4": IssueOrder.FOUR, "all": IssueOrder.ALL}
 
 

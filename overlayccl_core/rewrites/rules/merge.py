@@ -20,6 +20,7 @@ from overlayccl_core.rewrites.joining import (
     independent,
 )
 from overlayccl_core.rewrites.rule import (
+    Factor,
     Replacements,
     RuleNumerics,
     blocks_in,
@@ -30,6 +31,7 @@ from overlayccl_core.rewrites.rule import (
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.MERGE
 
 
 def knobs(program: Program, sites: Sequence[Node]) -> tuple[str, ...]:

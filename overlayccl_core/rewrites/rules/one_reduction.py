@@ -16,6 +16,7 @@ from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, Replacement, make_scale, make_sum, make_view, rebuild
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.rule import (
+    Factor,
     Replacements,
     RuleNumerics,
     adds,
@@ -27,6 +28,7 @@ from overlayccl_core.rewrites.rule import (
 
 KINDS = (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
 NUMERICS = RuleNumerics.REORDERED
+FACTOR = Factor.MERGE
 knobs = no_knobs
 
 

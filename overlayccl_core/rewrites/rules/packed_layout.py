@@ -18,10 +18,20 @@ from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, make_permute, make_view, rebuild
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.demand import end_to_end
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, blocks_in, each, like, members, no_knobs
+from overlayccl_core.rewrites.rule import (
+    Factor,
+    Replacements,
+    RuleNumerics,
+    blocks_in,
+    each,
+    like,
+    members,
+    no_knobs,
+)
 
 KINDS = (Kind.ALL_GATHER, Kind.ALL_TO_ALL, Kind.COLLECTIVE_PERMUTE)
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.LAYOUT
 knobs = no_knobs
 
 

@@ -15,10 +15,11 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Ints
 from overlayccl_core.program.nodes import Node, Replacement, make_permute
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, no_knobs
 
 KINDS = (Kind.COLLECTIVE_PERMUTE,)
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.PRIMITIVE
 knobs = no_knobs
 
 

@@ -31,10 +31,11 @@ from overlayccl_core.program.nodes import (
 )
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.rowwise import Form, RowAttr
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, like, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, like, no_knobs
 
 KINDS = (Kind.ALL_GATHER,)
 NUMERICS = RuleNumerics.REORDERED
+FACTOR = Factor.PRIMITIVE
 knobs = no_knobs
 
 

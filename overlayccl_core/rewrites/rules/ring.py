@@ -14,10 +14,11 @@ from overlayccl_core.program.kinds import Kind
 from overlayccl_core.program.maps import Map
 from overlayccl_core.program.nodes import Node, make_permute, make_view
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import DoesNotApply, Replacements, RuleNumerics, each
+from overlayccl_core.rewrites.rule import DoesNotApply, Factor, Replacements, RuleNumerics, each
 
 KINDS = (Kind.ALL_TO_ALL, Kind.ALL_GATHER)
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.PRIMITIVE
 
 HANDED_ON = "handed_on"
 

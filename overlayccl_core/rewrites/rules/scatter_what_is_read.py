@@ -13,10 +13,11 @@ from overlayccl_core.program.maps import Ints, Map
 from overlayccl_core.program.nodes import Node, make_collective, make_view
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.demand import end_to_end, planned
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, each, no_knobs
 
 KINDS = (Kind.ALL_REDUCE,)
 NUMERICS = RuleNumerics.REORDERED  # the library reduces in another order
+FACTOR = Factor.PRIMITIVE
 knobs = no_knobs
 
 

@@ -17,10 +17,11 @@ from overlayccl_core.program.nodes import Node, make_view
 from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites import demand
 from overlayccl_core.rewrites.demand import Demand
-from overlayccl_core.rewrites.rule import Replacements, RuleNumerics, each, like, no_knobs
+from overlayccl_core.rewrites.rule import Factor, Replacements, RuleNumerics, each, like, no_knobs
 
 KINDS = (Kind.ALL_GATHER,)
 NUMERICS = RuleNumerics.SAME
+FACTOR = Factor.PRIMITIVE
 knobs = no_knobs
 
 

@@ -1,7 +1,7 @@
 """Rules of one short function each, without knobs. The function has the name of its rule.
 
-`swap` declares the sites of a rule and its effect on rounding. The function takes a site x and the new form of its
-operand; it returns the replacement of x, or (`of_sum`) of the sum of the members' blocks in x.
+`swap` declares the sites of a rule, its effect on rounding and its factor. The function takes a site x and the new
+form of its operand; it returns the replacement of x, or (`of_sum`) of the sum of the members' blocks in x.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from overlayccl_core.program.kinds import COLLECTIVES, Kind, Rejected
 from overlayccl_core.program.nodes import Node, Replacement, make_sum, make_view, rebuild, relabel
 from overlayccl_core.program.program import Program
 from overlayccl_core.program.simplify import without_talk
-from overlayccl_core.rewrites.rule import RuleNumerics, adds, each, head, like, no_knobs, padded
+from overlayccl_core.rewrites.rule import Factor, RuleNumerics, adds, each, head, like, no_knobs, padded
 
 Build = Callable[[Node, Node], Node]
 Holds = Callable[[Node], bool]
@@ -24,9 +24,15 @@ class Swap:
     knobs = staticmethod(no_knobs)
 
     def __init__(
-        self, build: Build, kinds: tuple[Kind, ...], numerics: RuleNumerics, where: Holds, of_sum: bool
+        self,
+        build: Build,
+        kinds: tuple[Kind, ...],
+        numerics: RuleNumerics,
+        factor: Factor,
+        where: Holds,
+        of_sum: bool,
     ) -> None:
-        self.KINDS, self.NUMERICS, self.__doc__ = kinds, numerics, build.__doc__
+        self.KINDS, self.NUMERICS, self.FACTOR, self.__doc__ = kinds, numerics, factor, build.__doc__
         self.build, self.where, self.of_sum = build, where, of_sum
 
     def rewrite(self, program: Program, sites: Sequence[Node], knob: str) -> dict[Node, Replacement]:
@@ -52,10 +58,14 @@ def sums_several(x: Node) -> bool:
 
 
 def swap(
-    *kinds: Kind, numerics: RuleNumerics, where: Holds = several, of_sum: bool = False
+    *kinds: Kind,
+    numerics: RuleNumerics,
+    factor: Factor = Factor.PRIMITIVE,
+    where: Holds = several,
+    of_sum: bool = False,
 ) -> Callable[[Build], Swap]:
     """Declare a rule: the kinds of its sites, their condition."""
-    return lambda build: Swap(build, kinds, numerics, where, of_sum)
+    return lambda build: Swap(build, kinds, numerics, factor, where, of_sum)
 
 
 # ---------------------------------------------------------------------------------- one primitive for another
@@ -142,7 +152,7 @@ def equal_copies(x: Node, operand: Node) -> Node:
     return _local(x, operand) or rebuild(x, [operand])
 
 
-@swap(*COLLECTIVES, numerics=RuleNumerics.SAME, where=lambda x: bool(x.label.graph))
+@swap(*COLLECTIVES, numerics=RuleNumerics.SAME, factor=Factor.BOUNDARY, where=lambda x: bool(x.label.graph))
 def drop_boundary(x: Node, operand: Node) -> Node:
     """C(x) of a later graph -> C(x) of no graph: collectives of different graphs may then run in one.
 

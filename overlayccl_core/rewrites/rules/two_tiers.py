@@ -17,6 +17,7 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.rewrites.classes import tiers
 from overlayccl_core.rewrites.rule import (
     DoesNotApply,
+    Factor,
     Replacements,
     RuleNumerics,
     each,
@@ -27,6 +28,7 @@ from overlayccl_core.rewrites.rule import (
 
 KINDS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.ALL_TO_ALL)
 NUMERICS = RuleNumerics.REORDERED  # the all_reduces; the others move the same elements
+FACTOR = Factor.PRIMITIVE
 
 REDUCE, SCATTER = "reduce", "scatter"
 

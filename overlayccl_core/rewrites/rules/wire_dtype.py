@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from overlayccl_core.program.kinds import COLLECTIVES, DType
 from overlayccl_core.program.nodes import Node, make_cast, rebuild
 from overlayccl_core.program.program import Program
-from overlayccl_core.rewrites.rule import DoesNotApply, Replacements, RuleNumerics, each
+from overlayccl_core.rewrites.rule import DoesNotApply, Factor, Replacements, RuleNumerics, each
 
 KINDS = COLLECTIVES
 NUMERICS = RuleNumerics.LOSSY
+FACTOR = Factor.DTYPE
 
 WIRES = (DType.BFLOAT16,)
 

@@ -4,12 +4,13 @@ from overlayccl_core.program.language import (
     all_gather,
     all_reduce,
     broadcast,
+    chunked,
     flatten,
     reduce_scatter,
     reduce_sum,
     reshape,
 )
-from overlayccl_core.strategies.ways import buffers, exchanges, gathers
+from overlayccl_core.strategies.ways import buffers, chunk_sums, exchanges, gathers
 
 
 def coalesced(values, p):
@@ -45,6 +46,14 @@ def hierarchical(values, p):
     return buffers.apart(all_gather(all_reduce(share, "sum", across), 0, within), values)
 
 
+def _in_chunks(values, p, program):
+    """By a chunk program that adds in place; a chunk for each rank."""
+    buffers.from_everybody(p)
+    return buffers.apart(
+        chunked(program, buffers.padded(buffers.joined(values), p.world_size), p.world_size), values
+    )
+
+
 def _added(values, p, way):
     """Everybody gathers everybody's values and adds them up."""
     buffers.from_everybody(p)
@@ -67,4 +76,4 @@ def _in_shares(values, p, way, gather):
     return buffers.apart(gather(share, p), values)
 
 
-DERIVED = ((gathers, _added), (exchanges, _scattered), (exchanges, _twice))
+DERIVED = ((chunk_sums, _in_chunks), (gathers, _added), (exchanges, _scattered), (exchanges, _twice))

@@ -8,24 +8,39 @@ one flat parameter `blocks.<k>`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from math import prod
 
 import torch
 from torch.nn import functional
 
-from overlayccl_core.training import pieces, pipeline_parallel, sharded, tensor_parallel, text
+from overlayccl_core.training import (
+    context_parallel,
+    pieces,
+    pipeline_parallel,
+    sharded,
+    tensor_parallel,
+    text,
+    transformer,
+)
 from overlayccl_core.training.data_parallel import ChainStage, DataParallelStep
 from overlayccl_core.training.pieces import Module, TrainingStep
 from overlayccl_core.training.segments import Tensor
-from overlayccl_core.workloads.llama import NORMS, STAGES, Block, Model, Parallelism
+from overlayccl_core.workloads.llama import NORMS, Block, Model, Parallelism
+from overlayccl_core.workloads.spreads.pipeline import STAGES, averaged
+from overlayccl_core.workloads.spreads.sharded import flat_rows
 
-ROTARY_BASE = 10_000.0  # Su et al. 2021
 ROWS = {"query_key_value": 3, "gate_up": 2}  # matrices in one; each is sharded by rows (outputs)
 COLUMNS = ("output", "down")
 PARTS = {"attention": ("query_key_value", "output"), "mlp": ("gate_up", "down")}
 SUBLAYERS = {Block.SEQUENTIAL: (("attention",), ("mlp",)), Block.PARALLEL: (("attention", "mlp"),)}
-VALIDATION_BATCHES = 8
+MODULES: Mapping[Parallelism, type[Module]] = {
+    Parallelism.TENSOR: tensor_parallel.Summing,
+    Parallelism.DATA: Module,
+    Parallelism.PIPELINE: pipeline_parallel.OneStage,
+    Parallelism.SHARDED: sharded.ModuleChain,
+    Parallelism.CONTEXT: context_parallel.Gathering,
+}
 
 
 class Pieces(pieces.Pieces[Model]):
@@ -40,6 +55,11 @@ class Pieces(pieces.Pieces[Model]):
         self.parts = len(self.sublayers_of_block[0])
         self.units: Sequence[str] = [name for name in full if _is_flat(model, name)]
         self.heads = model.heads // _parts(model, ranks)
+        self.blocks = model.layers
+        self.positions = model.spread.positions(model, ranks)
+        self.first_position = rank * self.positions if self.positions < model.sequence else 0
+        if model.exchange == "attention":
+            self.exchanged_kernels = ("aten._scaled_dot_product",)
         self.is_first = not _stage(rank, ranks)
         self.read_by: Callable[[Tensor, Tensor], Tensor] = (
             functional.linear
@@ -48,15 +68,7 @@ class Pieces(pieces.Pieces[Model]):
     @staticmethod
     def full_parameters(model: Model, seed: int) -> dict[str, Tensor]:
         """Return name -> initial value, the same on every rank."""
-        random = torch.Generator().manual_seed(seed)
-        parameters = {}
-        for name, shape in model.parameter_sizes():
-            if len(shape) == 1:
-                parameters[name] = torch.ones(shape)
-            elif name == "embedding":
-                parameters[name] = torch.randn(shape, generator=random)
-            else:
-                parameters[name] = torch.randn(shape, generator=random) / shape[1] ** 0.5
+        parameters = transformer.initial(model.parameter_sizes(), seed, unscaled="embedding")
         return _flattened(model, parameters) if model.parallelism is Parallelism.SHARDED else parameters
 
     @staticmethod
@@ -67,7 +79,7 @@ class Pieces(pieces.Pieces[Model]):
         """
         if model.parallelism is Parallelism.PIPELINE and ranks > 1:
             stage = _stage(rank, ranks)
-            return full if name in (one.names[stage] for one in model.averaged()) else None
+            return full if name in (one.names[stage] for one in averaged(model)) else None
         if _is_flat(model, name):
             return full.chunk(ranks)[rank]
         parts, kind = _parts(model, ranks), name.rpartition(".")[2]
@@ -79,42 +91,36 @@ class Pieces(pieces.Pieces[Model]):
     @staticmethod
     def batch(model: Model, *, seed: int, step: int, replica: int) -> Tensor:
         """Draw int64[batch, sequence + 1]: tokens of text."""
-        return text.batch(
-            text.of(model.corpus, model.tokenizer).train,
-            seed=seed,
-            step=step,
-            replica=replica,
-            shape=(model.batch, model.sequence),
-        )
+        return text.batch_of(model, seed=seed, step=step, replica=replica)
 
     def held_out(self) -> Sequence[Tensor]:
         """Return validation batches; none if a rank has only a part of the model."""
-        if self.model.parallelism is not Parallelism.DATA:
-            return ()
-        held_out = text.of(self.model.corpus, self.model.tokenizer).validation
-        shape = (self.model.batch, self.model.sequence)
-        return [
-            text.batch(held_out, seed=0, step=k, replica=0, shape=shape) for k in range(VALIDATION_BATCHES)
-        ]
+        return text.held_out(self.model) if self.model.spread.has_whole_models else ()
 
     def step(self, batches: Sequence[Tensor], *, early: bool) -> TrainingStep:
-        """Return a step cut at sums over ranks, gathers of blocks, transfers between stages, or gradients."""
-        if self.model.parallelism is Parallelism.PIPELINE:
-            return self._pipeline_step(batches)
-        if self.model.parallelism is Parallelism.TENSOR:
-            return tensor_parallel.TensorParallelStep(self, batches)
-        if self.model.parallelism is Parallelism.SHARDED:
-            return sharded.ShardedStep(self, batches)
-        return DataParallelStep(self, batches, in_stages=early)
+        """Return the step of the parallelism: cut where its ranks exchange something."""
+        match self.model.parallelism:
+            case Parallelism.TENSOR:
+                return tensor_parallel.TensorParallelStep(self, batches)
+            case Parallelism.DATA:
+                return DataParallelStep(self, batches, in_stages=early)
+            case Parallelism.PIPELINE:
+                return self._pipeline_step(batches)
+            case Parallelism.SHARDED:
+                return sharded.ShardedStep(self, batches)
+            case Parallelism.CONTEXT:
+                if self.model.exchange == "attention":
+                    return context_parallel.AttentionStep(self, batches)
+                return context_parallel.GatheredKeysStep(self, batches)
 
     def _pipeline_step(self, batches: Sequence[Tensor]) -> pipeline_parallel.PipelineStep:
         stage = _stage(self.rank, self.ranks)
-        averaged = [(one.names[stage], one.elements) for one in self.model.averaged()]
+        of_stage = [(one.names[stage], one.elements) for one in averaged(self.model)]
         return pipeline_parallel.PipelineStep(
             self,
             batches,
             shape=self.handed_over(batches[0]),
-            averaged=averaged if self.ranks > STAGES else (),
+            averaged=of_stage if self.ranks > STAGES else (),
         )
 
     def first(self, batch: Tensor) -> Tensor:
@@ -126,13 +132,8 @@ class Pieces(pieces.Pieces[Model]):
         return self.loss(self.last(x), batch)
 
     def module(self) -> Module:
-        """Return the model, or a pipeline's stage, as a torch module; a sharded one has a module for each block."""
-        of = {
-            Parallelism.SHARDED: sharded.ModuleChain,
-            Parallelism.PIPELINE: pipeline_parallel.OneStage,
-            Parallelism.TENSOR: tensor_parallel.Summing,
-        }
-        return of.get(self.model.parallelism, Module)(self)
+        """Return the model, or a rank's part of it, as the torch module of the parallelism."""
+        return MODULES[self.model.parallelism](self)
 
     def stages(self) -> Sequence[ChainStage]:
         """Return the embedding, the blocks, and norm and head with the loss."""
@@ -156,6 +157,31 @@ class Pieces(pieces.Pieces[Model]):
     def unit(self, k: int, weight: Tensor, x: Tensor) -> Tensor:
         """Run block k with its whole flat parameter: [B, S, D] -> [B, S, D]."""
         return self._added(_apart(self.model, weight), x)
+
+    def own(self, batch: Tensor) -> Tensor:
+        """Return this rank's positions of each text, and the one behind: int64[B, S + 1] -> int64[B, S / N + 1]."""
+        return batch[:, self.first_position : self.first_position + self.positions + 1]
+
+    def opened(self, k: int, x: Tensor) -> tuple[Tensor, ...]:
+        """Run block k up to its attention: [B, S / N, D] -> the same, and queries, keys, values of each head."""
+        return self._opened(self.weights_of(k), x, self.first_position)
+
+    def attended(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Return attention of own queries to all keys: [B, H, S / N, D], twice [B, H, S, D] -> [B, H, S / N, D]."""
+        return transformer.attended(q, keys, values, self.first_position)
+
+    def closed(self, k: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """Run block k behind its attention."""
+        return self._closed(self.weights_of(k), x, mixed)
+
+    def stretch_of(self, parameter: str) -> int:
+        """Return how many attentions are in front of a parameter."""
+        if not parameter.startswith("blocks."):
+            return 0 if parameter == "embedding" else self.blocks
+        _, block, kind = parameter.split(".")
+        beside = (kind for part in self.sublayers_of_block[0][1:] for kind in PARTS[part])
+        is_in_front = kind in (self.norms[0], "query_key_value", *beside)
+        return int(block) + (not is_in_front)
 
     def names_of(self, sublayer: int) -> tuple[str, ...]:
         """Return the names of a sublayer's parameters, in the order of `parameters`."""
@@ -210,7 +236,23 @@ class Pieces(pieces.Pieces[Model]):
 
     def _added(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """The output of a block."""
-        for k, parts in enumerate(self.sublayers_of_block):
+        x, *heads = self._opened(weights, x)
+        return self._closed(weights, x, transformer.attended(*heads))
+
+    def _opened(self, weights: Mapping[str, Tensor], x: Tensor, first: int = 0) -> tuple[Tensor, ...]:
+        """The residual stream and all that attention reads: queries, keys, values of positions from `first` on.
+
+        What stands beside attention is added already.
+        """
+        h = self._normed(weights, 0, x)
+        for part in self.sublayers_of_block[0][1:]:
+            x = x + self._partial(weights, part, h)
+        return x, *self._projected(weights, h, first)
+
+    def _closed(self, weights: Mapping[str, Tensor], x: Tensor, mixed: Tensor) -> Tensor:
+        """The output of a block from that of its attention."""
+        x = x + self._output(weights, mixed)
+        for k, parts in enumerate(self.sublayers_of_block[1:], 1):
             h = self._normed(weights, k, x)
             for part in parts:
                 x = x + self._partial(weights, part, h)
@@ -220,19 +262,18 @@ class Pieces(pieces.Pieces[Model]):
         return functional.rms_norm(x, (self.model.width,), weights[self.norms[k]])
 
     def _partial(self, weights: Mapping[str, Tensor], part: str, h: Tensor) -> Tensor:
-        return self._mlp(weights, h) if part == "mlp" else self._attention(weights, h)
+        if part == "mlp":
+            return self._mlp(weights, h)
+        return self._output(weights, transformer.attended(*self._projected(weights, h)))
 
-    def _attention(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
-        batch, sequence, _ = h.shape
-        joined = self.read_by(h, weights["query_key_value"])
-        width = joined.shape[-1] // 3
-        turned, values = joined.split((2 * width, width), -1)
-        turned = _rotated(turned, width // self.heads)
-        q, k = turned.view(batch, sequence, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
-        v = values.view(batch, sequence, self.heads, -1).transpose(1, 2)
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        merged = mixed.transpose(1, 2).reshape(batch, sequence, -1)
-        return functional.linear(merged, weights["output"])
+    def _projected(
+        self, weights: Mapping[str, Tensor], h: Tensor, first: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of this rank's heads."""
+        return transformer.by_heads(self.read_by(h, weights["query_key_value"]), self.heads, first)
+
+    def _output(self, weights: Mapping[str, Tensor], mixed: Tensor) -> Tensor:
+        return functional.linear(transformer.side_by_side(mixed), weights["output"])
 
     def _mlp(self, weights: Mapping[str, Tensor], h: Tensor) -> Tensor:
         gate, up = self.read_by(h, weights["gate_up"]).chunk(2, -1)
@@ -259,7 +300,7 @@ def _flattened(model: Model, parameters: Mapping[str, Tensor]) -> dict[str, Tens
     flat: dict[str, list[Tensor]] = {}
     for name, value in parameters.items():
         flat.setdefault(name.rpartition(".")[0] or name, []).append(value)
-    padded = model.flat_rows() * model.width
+    padded = flat_rows(model) * model.width
 
     def joined(values: list[Tensor]) -> Tensor:
         elements = torch.cat([value.flatten() for value in values])
@@ -276,26 +317,3 @@ def _apart(model: Model, flat: Tensor) -> dict[str, Tensor]:
     return {
         name.rpartition(".")[2]: part.view(shape) for (name, shape), part in zip(kinds, parts, strict=False)
     }
-
-
-@cache
-def _rotation(sequence: int, channels: int, heads: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """float32[sequence, heads * channels] each: the factors of a channel and of the other one of its pair.
-
-    Cosine and sine of position * frequency; the first of a pair takes the other with a minus.
-    """
-    frequency = ROTARY_BASE ** (-torch.arange(0, channels, 2) / channels)
-    angle = torch.arange(sequence)[:, None] * frequency
-    turn = torch.polar(torch.ones_like(angle), angle)
-    own, others = (torch.stack(pair, -1) for pair in ((turn.real, turn.real), (-turn.imag, turn.imag)))
-    return tuple(one.flatten(-2).repeat(1, heads).to(device) for one in (own, others))
-
-
-def _rotated(x: Tensor, channels: int) -> Tensor:
-    """Rotate each pair of a head's channels by its position: [..., sequence, heads * channels].
-
-    This multiplies complex numbers in real arithmetic: compilers for accelerators take no other. All heads are in
-    one row, as kernels are slow at rows of few channels.
-    """
-    own, others = _rotation(x.shape[-2], channels, x.shape[-1] // channels, x.device)
-    return x * own + x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) * others

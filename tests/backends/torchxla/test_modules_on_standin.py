@@ -77,9 +77,9 @@ def test_two_groups_of_two_at_once_are_joined_into_replica_groups_of_all(
     assert {name: what for name, what in differing.items() if what} == {}
 
 
-@pytest.mark.parametrize("ranks", [4, 8])
-def test_every_cross_entropy_forward_and_backward(tmp_path: Path, ranks: int) -> None:
-    programs = list(all_known_ways(small_case("dist_ce", ranks)).values())
+@pytest.mark.parametrize(("problem", "ranks"), [("dist_ce", 4), ("dist_ce", 8), ("attention", 4)])
+def test_what_is_not_linear_forward_and_backward(tmp_path: Path, problem: str, ranks: int) -> None:
+    programs = list(all_known_ways(small_case(problem, ranks)).values())
     inputs = {p.problem.direction: inputs_of(p.problem, 3) for p in programs}
     trials = [
         Trial(job=Job(key=str(i), program=p, source=backend.emit(p)), inputs=inputs[p.problem.direction])

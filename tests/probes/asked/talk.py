@@ -8,7 +8,7 @@ from typing import Any
 
 from overlayccl_core.asking.conversation import Answer, MadeBy, NoAnswer, Request, Stop, ToolCall, User
 from overlayccl_core.configuration.deployment import load
-from overlayccl_core.configuration.settings import FitSection, ProbingSection
+from overlayccl_core.configuration.sections import FitSection, ProbingSection
 from overlayccl_core.deployments.capabilities import Capabilities
 from overlayccl_core.probes.asked.briefing import ProbeBriefing, columns_of
 from overlayccl_core.probes.asked.chooser import Chooser

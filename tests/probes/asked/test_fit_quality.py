@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from overlayccl_core.configuration.settings import FitSection
+from overlayccl_core.configuration.sections import FitSection
 from overlayccl_core.probes.asked.fit_quality import (
     ProbeSource,
     TimedProbe,

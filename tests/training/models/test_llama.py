@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from overlayccl_core.configuration import models
-from overlayccl_core.training.models.llama import ROTARY_BASE, Pieces, _rotated
+from overlayccl_core.training.models.llama import Pieces
+from overlayccl_core.training.transformer import ROTARY_BASE, rotated
 from overlayccl_core.workloads.llama import Block, Parallelism
 
 MODEL = models.load("nano").changed(layers=2)
@@ -90,7 +91,7 @@ def test_rotation_is_a_multiplication_of_complex_numbers_without_them() -> None:
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
     turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
     given = x.requires_grad_()
-    result = _rotated(given, channels)
+    result = rotated(given, channels)
     torch.testing.assert_close(result, turned, rtol=1e-6, atol=1e-6)
     result.backward(result.detach())  # turned back
     torch.testing.assert_close(given.grad, x.detach(), rtol=1e-5, atol=1e-5)

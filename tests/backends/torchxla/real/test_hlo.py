@@ -1,13 +1,12 @@
 """What torch_xla compiles of an emitted module: the collectives of its Program, and on all ranks the same text.
 
-The HLO is read by a parser that knows nothing of ours (hlo_text.py).
+The HLO is read by a parser that knows nothing of ours (schedules/hlo_collectives.py).
 """
 
 from collections import Counter
 
 import pytest
 
-from benchmarks.hlo_text import Collective, collectives
 from overlayccl_core import catalog
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.deployments.floor import Floor
@@ -18,6 +17,7 @@ from overlayccl_core.program.lowering import Action, lower
 from overlayccl_core.program.nodes import Node
 from overlayccl_core.program.payload import payload_bytes
 from overlayccl_core.program.program import Program
+from overlayccl_core.schedules.hlo_collectives import Collective, collectives
 from tests.backends.torchxla.modules import NODES, PROBLEMS, all_known_ways, emit, small_case
 
 DTYPES = {"float32": "f32", "bfloat16": "bf16", "float64": "f64", "int64": "s64"}

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from overlayccl_core.costmodel.features import features
 from overlayccl_core.program.program import Program
 
-US_OF_UNIT = {"us": 40.0, "us/B": 1e-2, "us/run": 5e-3}
+US_OF_UNIT = {"us": 40.0, "us/B": 1e-2, "us/run": 5e-3, "us/multiplication": 1e-4}
 NOISE = 0.02
 
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.profile import Profile
 from overlayccl_core.launching import processes
-from overlayccl_core.launching.launcher import DoctorCheck, agent, no_link
+from overlayccl_core.launching.launcher import DoctorCheck, agent, no_link, one_rail
 from overlayccl_core.launching.lines import Where
 from overlayccl_core.launching.local_ranks import LOOPBACK
 
@@ -28,7 +28,7 @@ sys.exit(max(one.wait() for one in agents))
 """
 
 agents, this_host, options = True, True, ("link",)
-link_bytes_per_s = no_link
+link_bytes_per_s, rails = no_link, one_rail
 
 
 def refuses(_deployment: Deployment) -> str:

@@ -61,11 +61,6 @@ def everybody_says(mine: Any, group: Any = None) -> list[Any]:
     return [mine, mine]
 
 
-def anybody(mine: bool, group: Any, device: torch.device) -> bool:
-    """The mirror says the same."""
-    return mine
-
-
 def check_started() -> None:
     """It always is."""
 

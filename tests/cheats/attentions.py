@@ -1,0 +1,319 @@
+# ruff: noqa: B905, RUF005, RUF059  the language has no stars; some values nobody reads
+"""Attention that is nearly right, and honest ways of it. Read as text, never executed."""
+
+from overlayccl_core.program.language import (
+    add,
+    all_gather,
+    all_reduce,
+    attend,
+    attend_backward,
+    collective_permute,
+    combine,
+    concat,
+    exp,
+    index_select,
+    reduce_scatter,
+    reduce_sum,
+    reshape,
+    scale,
+    select,
+    slice_axis,
+    sub,
+    zeros,
+)
+
+
+def reference(io, p):
+    q, k, v = _read(io)
+    _write(io, attend(q, _whole(k), _whole(v), p.first_position, 0))
+
+
+def attends_to_the_keys_from_the_last_rank_on(io, p):
+    """In the other order round the ring: what sees nothing comes first."""
+    q, k, v = _read(io)
+    whole_k, whole_v = _whole(k), _whole(v)
+    positions = p.shard_shape[1]
+    parts = [
+        attend(
+            q,
+            slice_axis(whole_k, 1, r * positions, positions),
+            slice_axis(whole_v, 1, r * positions, positions),
+            p.first_position,
+            r * positions,
+        )
+        for r in range(p.world_size - 1, -1, -1)
+    ]
+    _write(io, _combined(parts))
+
+
+def attends_head_by_head(io, p):
+    q, k, v = _read(io)
+    k, v = _whole(k), _whole(v)
+    made = [
+        attend(_head(q, h), _head(k, h), _head(v, h), p.first_position, 0) for h in range(p.shard_shape[0])
+    ]
+    _write(io, [concat([out for out, _ in made]), concat([lse for _, lse in made])])
+
+
+# --------------------------------------------------------------------------------------------------- masks
+def sees_the_next_position(io, p):
+    q, k, v = _read(io)
+    _write(io, attend(q, _whole(k), _whole(v), [first + 1 for first in p.first_position], 0))
+
+
+def sees_not_its_own_position(io, p):
+    q, k, v = _read(io)
+    _write(io, attend(q, _whole(k), _whole(v), [first - 1 for first in p.first_position], 0))
+
+
+def sees_everything(io, p):
+    q, k, v = _read(io)
+    _write(io, attend(q, _whole(k), _whole(v), p.sequence, 0))
+
+
+def sees_the_next_position_on_the_last_rank_only(io, p):
+    """Which nothing comes after, but its own."""
+    q, k, v = _read(io)
+    last = p.world_size - 1
+    firsts = [p.first_position[r] + (1 if r == last else 0) for r in range(p.world_size)]
+    _write(io, attend(q, _whole(k), _whole(v), firsts, 0))
+
+
+# --------------------------------------------------------------------------------------------------- parts
+def leaves_the_last_part_out(io, p):
+    q, k, v = _read(io)
+    _write(io, _combined(_round(p, q, k, v, 0)[:-1]))
+
+
+def takes_a_part_twice(io, p):
+    q, k, v = _read(io)
+    parts = _round(p, q, k, v, 0)
+    _write(io, _combined(parts + parts[1:2]))
+
+
+def has_a_part_at_the_next_place(io, p):
+    q, k, v = _read(io)
+    _write(io, _combined(_round(p, q, k, v, 1)))
+
+
+def adds_parts_without_their_weights(io, p):
+    """The mean of what two parts give, with the right lse."""
+    q, k, v = _read(io)
+    found = _round(p, q, k, v, 0)
+    lse = _combined(found)[1]
+    out = reduce_sum(concat([reshape(part[0], (1, p.heads, -1, p.head_dim)) for part in found]), 0)
+    _write(io, [scale(out, 1, p.world_size), lse])
+
+
+def combines_with_the_lse_of_another(io, p):
+    q, k, v = _read(io)
+    parts = _round(p, q, k, v, 0)
+    _write(io, _combined([parts[0], [parts[1][0], parts[2][1]], [parts[2][0], parts[1][1]]] + parts[3:]))
+
+
+def saves_the_lse_of_its_own_part(io, p):
+    q, k, v = _read(io)
+    parts = _round(p, q, k, v, 0)
+    _write(io, [_combined(parts)[0], parts[0][1]])
+
+
+def saves_no_lse(io, p):
+    q, k, v = _read(io)
+    _write(io, [_combined(_round(p, q, k, v, 0))[0], zeros((p.heads, p.shard_shape[1]), p.dtype)])
+
+
+# --------------------------------------------------------------------------------------------------- heads
+def exchanges_two_heads_of_the_keys(io, p):
+    q, k, v = _read(io)
+    order = [1, 0] + list(range(2, p.heads))
+    _write(io, attend(q, index_select(_whole(k), order), _whole(v), p.first_position, 0))
+
+
+def exchanges_two_values_of_the_last_head(io, p):
+    q, k, v = _read(io)
+    v = _whole(v)
+    others, last = slice_axis(v, 0, 0, p.heads - 1), slice_axis(v, 0, p.heads - 1, 1)
+    order = [1, 0] + list(range(2, p.sequence))
+    _write(io, attend(q, _whole(k), concat([others, index_select(last, order, 1)]), p.first_position, 0))
+
+
+def leaves_rank_0_out_for_the_last_head(io, p):
+    q, k, v = _read(io)
+    k, v = _whole(k), _whole(v)
+    positions, last = p.shard_shape[1], p.heads - 1
+    q0, k0, v0 = [slice_axis(x, 0, 0, last) for x in (q, k, v)]
+    others = attend(q0, k0, v0, p.first_position, 0)
+    behind = [slice_axis(_head(x, last), 1, positions, p.sequence - positions) for x in (k, v)]
+    mine = attend(_head(q, last), behind[0], behind[1], p.first_position, positions)
+    _write(io, [concat([x, y]) for x, y in zip(others, mine)])
+
+
+# --------------------------------------------------------------------------------------------------- sizes
+def doubles_the_scores(io, p):
+    q, k, v = _read(io)
+    _write(io, attend(scale(q, 2), _whole(k), _whole(v), p.first_position, 0))
+
+
+def adds_a_trace_of_the_next_head(io, p):
+    q, k, v = _read(io)
+    out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
+    order = list(range(1, p.heads)) + [0]
+    _write(io, [add(out, scale(index_select(out, order), 1, 10**10)), lse])
+
+
+def adds_a_trace_to_the_scores(io, p):
+    """A millionth of the next key."""
+    q, k, v = _read(io)
+    k = _whole(k)
+    order = list(range(1, p.sequence)) + [0]
+    _write(io, attend(q, add(k, scale(index_select(k, order, 1), 1, 10**6)), _whole(v), p.first_position, 0))
+
+
+def takes_exponentials_without_a_maximum(io, p):
+    """Of the lse, which is no operation of attention's."""
+    q, k, v = _read(io)
+    out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
+    _write(io, [out, sub(lse, sub(exp(lse), exp(lse)))])
+
+
+def takes_the_largest_of_the_ranks(io, p):
+    q, k, v = _read(io)
+    out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
+    _write(io, [add(out, scale(all_reduce(out, "max"), 1, 10**12)), lse])
+
+
+# --------------------------------------------------------------------------------------------------- backward
+def gradient_reference(io, p):
+    _backward(io, p, 0, [])
+
+
+def goes_back_part_by_part(io, p):
+    """Sums of the gradients of parts, all of which are here."""
+    q, k, v, out, lse, d_out = _given(io)
+    positions, whole_k, whole_v = p.shard_shape[1], _whole(k), _whole(v)
+    d_q, others = [], []
+    for r in range(p.world_size):
+        part = [slice_axis(x, 1, r * positions, positions) for x in (whole_k, whole_v)]
+        made = attend_backward(q, part[0], part[1], out, lse, d_out, p.first_position, r * positions)
+        d_q = [add(d_q[0], made[0])] if d_q else made[:1]
+        others += [made[1:]]
+    io.write("d_q", d_q[0])
+    for i, name in enumerate(("d_k", "d_v")):
+        io.write(name, reduce_scatter(concat([part[i] for part in others], 1), 1))
+
+
+def sees_the_next_position_backward(io, p):
+    _backward(io, p, 1, [])
+
+
+def keeps_its_own_part_of_the_gradients(io, p):
+    """Nothing is summed over the ranks."""
+    q, k, v, out, lse, d_out = _given(io)
+    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
+    io.write("d_q", d_q)
+    for name, x in (("d_k", d_k), ("d_v", d_v)):
+        io.write(name, slice_axis(x, 1, p.first_position, p.shard_shape[1]))
+
+
+def leaves_the_last_rank_s_gradients_out(io, p):
+    _backward(io, p, 0, [1] * (p.world_size - 1) + [0])
+
+
+def takes_the_cotangent_for_the_result(io, p):
+    q, k, v, out, lse, d_out = _given(io)
+    _gradients(io, p, q, k, v, d_out, lse, d_out)
+
+
+def takes_no_result(io, p):
+    """As if no score had a part in the sum of the weights."""
+    q, k, v, out, lse, d_out = _given(io)
+    _gradients(io, p, q, k, v, scale(out, 0), lse, d_out)
+
+
+def takes_the_lse_of_its_own_part(io, p):
+    q, k, v, out, lse, d_out = _given(io)
+    _gradients(io, p, q, k, v, out, attend(q, k, v, 0, 0)[1], d_out)
+
+
+def exchanges_the_gradients_of_keys_and_values(io, p):
+    q, k, v, out, lse, d_out = _given(io)
+    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
+    io.write("d_q", d_q)
+    io.write("d_v", reduce_scatter(d_k, 1))
+    io.write("d_k", reduce_scatter(d_v, 1))
+
+
+def hands_gradients_to_the_next_rank(io, p):
+    """The last step, which brings them home, is missing."""
+    q, k, v, out, lse, d_out = _given(io)
+    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
+    io.write("d_q", d_q)
+    for name, x in (("d_k", d_k), ("d_v", d_v)):
+        io.write(name, _handed_on(p, reduce_scatter(x, 1)))
+
+
+def adds_a_trace_of_the_next_head_s_gradient(io, p):
+    q, k, v, out, lse, d_out = _given(io)
+    order = list(range(1, p.heads)) + [0]
+    more = scale(index_select(d_out, order), 1, 10**10)
+    _gradients(io, p, q, k, v, out, lse, add(d_out, more))
+
+
+# --------------------------------------------------------------------------------------------------- pieces
+def _read(io):
+    return [io.read(name) for name in ("q", "k", "v")]
+
+
+def _given(io):
+    return [io.read(name) for name in ("q", "k", "v", "out", "lse", "d_out")]
+
+
+def _write(io, found):
+    io.write("out", found[0])
+    io.write("lse", found[1])
+
+
+def _whole(x):
+    return all_gather(x, 1)
+
+
+def _head(x, h):
+    return slice_axis(x, 0, h, 1)
+
+
+def _handed_on(p, x):
+    return collective_permute(x, [(r, (r + 1) % p.world_size) for r in range(p.world_size)])
+
+
+def _round(p, q, k, v, late):
+    """What each rank finds on the way round; late: places between a part and where it is said to stand."""
+    found = []
+    for distance in range(p.world_size):
+        first = [p.first_position[(r - distance - late) % p.world_size] for r in range(p.world_size)]
+        found += [attend(q, k, v, p.first_position, first)]
+        k, v = _handed_on(p, k), _handed_on(p, v)
+    return found
+
+
+def _combined(parts):
+    found = parts[0]
+    for part in parts[1:]:
+        found = combine(found[0], found[1], part[0], part[1])
+    return found
+
+
+def _backward(io, p, ahead, mask):
+    q, k, v, out, lse, d_out = _given(io)
+    _gradients_of(io, p, q, k, v, out, lse, d_out, ahead, mask)
+
+
+def _gradients(io, p, q, k, v, out, lse, d_out):
+    _gradients_of(io, p, q, k, v, out, lse, d_out, 0, [])
+
+
+def _gradients_of(io, p, q, k, v, out, lse, d_out, ahead, mask):
+    first = [first + ahead for first in p.first_position]
+    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, first, 0)
+    io.write("d_q", d_q)
+    for name, x in (("d_k", d_k), ("d_v", d_v)):
+        io.write(name, reduce_scatter(select(x, mask) if mask else x, 1))

@@ -113,7 +113,7 @@ def _confirm(job: RuleJob, folder: Path) -> Iterator[Odd]:
     before = TrainingTables(steps=job.read_all(STEPS), stamps=job.read_all(STAMPS))
     asked: list[str] = json.loads(job.option("models"))
     for name in asked:
-        arms = confirm.arms_beside(here, decided, models.load(name, folder / models.FOLDER), before)
+        arms = confirm.arms_beside(here, decided, models.load(name, folder / models.FOLDER), before, settings)
         rows = [row for row in timed if row["model"] == name]
         yield from launches(arms, rows, confirm.steps_of(settings), settings.launches, narrows=False)
         yield from stamped(arms, rows, [row for row in stamps if row["model"] == name])

@@ -16,7 +16,10 @@ def run(arguments: argparse.Namespace) -> int:
     where = context(arguments)
     found = overlaps_of(where.tree) if where.tree else []
     if not found:
-        raise ValueError(f"{where.results}: no step was taken apart there yet: run {where.command()}")
+        raise ValueError(
+            f"{where.results}: no step was taken apart there: set confirm.apart to true in "
+            f"config/config.yaml, then run {where.command()}"
+        )
     headers = [f">{name}" if place in NUMERIC else name for place, name in enumerate(COLUMNS)]
     table = plain_table(None, *headers)
     for one in arms_of(found):

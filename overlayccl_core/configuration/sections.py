@@ -102,6 +102,9 @@ class ConfirmSection(_Timing, _Steps):
 
     launches: int = Field(ge=1, description="how many; from 3 on they are what intervals are over")
     step_seconds: float = Field(gt=0, description="of the timed steps of each model in one launch")
+    apart: bool = Field(
+        description="whether a model's steps are taken apart into computing and calls (`overlayccl overlap`)"
+    )
 
 
 class AskingSection(Fields):

@@ -250,7 +250,7 @@ class _Launches:
     # --------------------------------------------------------------------------------------------------- in steps
     def steps(self, model: Model, before: TrainingTables) -> tuple[list[Row], list[Row]]:
         """Launch a model's steps; return rows of `confirmed_steps` and `confirmed_stamps`."""
-        arms = arms_beside(self.deployment, self.problems, model, before)
+        arms = arms_beside(self.deployment, self.problems, model, before, self.settings)
         memory = memory_of(before.steps)
         arms.leave_unweighed([(m, arm) for name, m, arm in memory if name == model.name])
         training = arms.training(steps_of(self.settings), self.settings.launches)
@@ -291,14 +291,18 @@ def rows_to_time(decided: ProblemChoice) -> Iterator[tuple[Row, bool]]:
 
 
 def arms_beside(
-    deployment: Deployment, problems: Mapping[str, ProblemChoice], model: Model, before: TrainingTables
+    deployment: Deployment,
+    problems: Mapping[str, ProblemChoice],
+    model: Model,
+    before: TrainingTables,
+    settings: ConfirmSection,
 ) -> Roster:
     """Return the deployed arm of a model, and the arms trained beside it."""
     rows = [row for decided in problems.values() for row in rows_of(decided)]
     arms = Roster(model, deployment, backend_of(deployment), rows)
     chosen = chosen_as(model.name, (decided.choice for decided in problems.values()))
     trained = splits_of(model.name, before.steps, before.stamps)
-    apart = to_take_apart(trained, before.stamps)
+    apart = to_take_apart(trained, before.stamps) if settings.apart else {}
     wanted = arms_to_confirm(chosen, trained)
     plainest_first = arms_of(problems_of(model, deployment.ranks))
     files = {name: decided.module for name, decided in problems.items()}

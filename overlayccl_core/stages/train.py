@@ -86,11 +86,14 @@ def steps_of(settings: Settings) -> StepSettings:
 
 
 def _purposes(model: Model, microbatches: int, arm: str) -> tuple[Purpose, ...]:
-    """Timed steps have losses, too; those of a model that decides differ with the last bit (`Model.decides`)."""
+    """Return the purposes of an arm; the model's own time, without communication, is that of the developer's.
+
+    Timed steps have losses, too; those of a model that decides differ with the last bit (`Model.decides`).
+    """
     compared = microbatches == model.loss_microbatches and arm not in NOT_COMPARED_BY_LOSS
-    if compared or model.decides:
-        return (Purpose.TIMED, Purpose.QUIET, Purpose.LOSS)
-    return (Purpose.TIMED, Purpose.QUIET)
+    quiet = (Purpose.QUIET,) if arm == ArmName.DEVELOPER else ()
+    losses = (Purpose.LOSS,) if compared or model.decides else ()
+    return (Purpose.TIMED, *quiet, *losses)
 
 
 def batch_name(model: str) -> str:

@@ -9,7 +9,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +71,7 @@ class _Trainer:
         self.inspections: dict[int, Inspection] = {}  # of arms without a record so far
         self.modules: list[Modules] = []
         self.changed: dict[tuple[Purpose, int], Modules] = {}
+        self.timed: dict[tuple[int, int], _Course] = {}  # by arm and seed
         self.replicas = plan.model.replicas(rank.ranks)
         self.replica = sorted(set(self.replicas)).index(
             self.replicas[rank.index]
@@ -181,6 +182,8 @@ class _Trainer:
         gc.enable()
         for course in (*timed, *parts):
             self._keep(course, self.cold)
+            if course.purpose is Purpose.TIMED:
+                self.timed[course.index, course.seed] = course
 
     def _courses(self, *purposes: Purpose) -> list[_Course]:
         seed = self.plan.launch
@@ -250,17 +253,26 @@ class _Trainer:
         """Train the arms of purpose LOSS for `loss_steps` steps from every seed.
 
         In the first steps a model that decides has the decisions of the unsharded one: they are compared closely.
+        Of any other model, timed steps from that seed are the first ones here.
         """
         self.rank.status.enter(Phase.CHECKING)
         chosen = [i for i, arm in enumerate(self.plan.arms) if Purpose.LOSS in arm.purposes]
         for seed in self.plan.settings.loss_seeds:
-            courses = [_Course(i, Purpose.LOSS, seed, self.state(i, seed)) for i in chosen]
+            courses = [self._loss_course(i, seed) for i in chosen]
             settled = self._early_decisions(seed) if chosen and self.plan.model.decides else []
             for number in range(self.plan.settings.loss_steps):
                 shared = settled.pop(0) if settled else None
-                self._round(courses, list(range(len(courses))), number, shared)
+                behind = [which for which, course in enumerate(courses) if len(course.ends_ns) <= number]
+                self._round(courses, behind, number, shared)
             for course in courses:
                 self._keep(course, 0, validation_loss=self._validate(course.state))
+
+    def _loss_course(self, index: int, seed: int) -> _Course:
+        """Return a course for losses: that of the timed steps where it has the same data and not too many steps."""
+        timed = self.timed.pop((index, seed), None)
+        if timed is None or self.plan.model.decides or len(timed.ends_ns) > self.plan.settings.loss_steps:
+            return _Course(index, Purpose.LOSS, seed, self.state(index, seed))
+        return replace(timed, purpose=Purpose.LOSS)
 
     def _early_decisions(self, seed: int) -> list[Batch]:
         """Return this rank's data of the first steps, with the decisions of the unsharded model."""

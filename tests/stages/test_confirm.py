@@ -39,7 +39,7 @@ QUICK = read()
 QUICK = QUICK.changed(
     confirm=QUICK.confirm.changed(
         launches=LAUNCHES, seconds=1, minimum_rounds=3, maximum_rounds=3, step_seconds=0.5, minimum_steps=2,
-        maximum_steps=3,
+        maximum_steps=3, apart=False,
     )
 )  # fmt: skip
 ARMS = {"developer": "one_by_one", "hand_bundled": "flat", "best_known_way": "flat"}

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from tests.workflow.repository import copy_to, snakemake
-from tests.workflow.small import SMALL, TINY
+from tests.workflow.small import OTHER_PROBLEMS, SMALL, TINY
 
-PROBLEMS = "problems=tp_mlp,uniform_a2a,grad_ar"
+PROBLEMS = f"problems={','.join(('tp_mlp', *OTHER_PROBLEMS))}"
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | SMALL))
     (root / "config" / "models" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
     shutil.copy(root / "tests" / "workflow" / "tracing.py", root / "sitecustomize.py")
-    others = [f"results/local/problems/{p}/known_ways.parquet" for p in ("uniform_a2a", "grad_ar")]
+    others = [f"results/local/problems/{p}/known_ways.parquet" for p in OTHER_PROBLEMS]
     asked = ("--config", "proposer=command", f"command={sys.executable} examples/answer.py", PROBLEMS)
     # Several commands: what `all` is not asked for, it does not make (test_reruns.py)
     for targets in (

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+OTHER_PROBLEMS = ("uniform_a2a", "grad_ar")  # whose known ways are traced after the run
 SMALL: dict[str, Any] = {
     "problems": ["tp_mlp"],
     "models": ["tiny"],
@@ -27,6 +28,7 @@ SMALL: dict[str, Any] = {
         "minimum_rounds": 2,
         "maximum_rounds": 3,
         "step_seconds": 2,
+        "apart": True,
         "minimum_steps": 2,
         "maximum_steps": 3,
     },

@@ -34,7 +34,7 @@ SMALL = {
     "fit": {"bootstraps": 4, "ridge": 0.02, "seed": 0},
     "confirm": {
         "launches": 3, "seconds": 1, "minimum_rounds": 4, "maximum_rounds": 6,
-        "step_seconds": 1, "minimum_steps": 2, "maximum_steps": 2,
+        "step_seconds": 1, "minimum_steps": 2, "maximum_steps": 2, "apart": False,
     },
 }  # fmt: skip
 PAPER = {"backend": "paper", "library": "numpy", "ranks": 4, "memory_budget": "64MiB"}

@@ -35,8 +35,8 @@ def config(**changes: Any) -> dict[str, Any]:
 def test_the_repository_s_configuration_has_the_presets_default_and_smoke() -> None:
     default, smoke = read(FILE), read(FILE, {"preset": "smoke"})
     assert set(default.problems) == set(loader.names("problems")) - {"captured"}
-    assert default.probe.minimum_rounds >= 25
-    assert default.probe.heldout >= 60
+    assert default.probe.minimum_rounds >= 12
+    assert default.probe.heldout >= 40
     assert smoke.probe.seconds < default.probe.seconds
     assert smoke.probe.maximum_rounds == default.probe.maximum_rounds
     assert smoke.probe.seconds + smoke.bench.seconds * len(smoke.problems) <= 60

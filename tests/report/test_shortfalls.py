@@ -15,7 +15,7 @@ from overlayccl_core.report.shortfalls import (
 )
 
 SETTINGS = read(Path(__file__).parents[2] / "config/config.yaml")
-PROBE = SETTINGS.probe.changed(minimum_rounds=25, rounds_of_fitted=10)
+PROBE = SETTINGS.probe.changed(minimum_rounds=25, maximum_rounds=25, rounds_of_fitted=10)
 BENCH = SETTINGS.bench.changed(minimum_rounds=12)
 CONFIRM = SETTINGS.confirm.changed(minimum_rounds=6, minimum_steps=4, maximum_steps=8, step_seconds=18)
 TRAIN = SETTINGS.train.changed(minimum_steps=4, maximum_steps=8, seconds=20)

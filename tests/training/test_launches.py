@@ -97,7 +97,8 @@ def data_parallel(tmp_path_factory: pytest.TempPathFactory, unrepeated: None) ->
     for name, seed in (("developer", "one_by_one"), ("flat", "flat")):
         arms.add(name, (Purpose.TIMED, Purpose.LOSS), gradients=seed)
     arms.arms.append(Arm(name="ddp_25", microbatches=M))
-    training, folder = arms.training(launches=1), tmp_path_factory.mktemp("dp")
+    settings = {"maximum_steps": 2, "loss_steps": 5}
+    training, folder = arms.training(launches=1, **settings), tmp_path_factory.mktemp("dp")
     return Trained(training, folder, train(training, folder, "train-test", "", silent))
 
 
@@ -210,6 +211,16 @@ def test_data_parallel_arms_and_torch_ddp_train_alike(data_parallel: Trained) ->
         launches[0]["validation_loss"] for launches in rows(data_parallel.rows, "loss").values() if launches
     ]
     assert len(validation) == 2 and all(2 < loss < 10 for loss in validation)
+
+
+@pytest.mark.ranks
+def test_losses_go_on_from_the_timed_steps_of_the_same_seed(data_parallel: Trained) -> None:
+    timed, losses = rows(data_parallel.rows, "timed"), rows(data_parallel.rows, "loss")
+    for arm in ("developer", "flat"):
+        [before], [first, second] = timed[arm], losses[arm]
+        assert first["steps_us"][:3] == [*before["cold_us"], *before["steps_us"]]
+        assert first["losses"][:3] == before["losses"] and len(first["losses"]) == 5
+        assert first["losses"][4] != first["losses"][3] and second["losses"][0] != first["losses"][0]
 
 
 @pytest.mark.ranks

@@ -128,6 +128,7 @@ class Contest:
                     timed_as=(candidate, *(self.ran_as.get((m, arm), arm) for m in deciding)),
                     bench=self.bench(arm, together),
                     training=training,
+                    left_behind=any(self.is_behind(model, arm) for model in deciding),
                 )
             )
         return contenders, rows
@@ -168,6 +169,12 @@ class Contest:
             known = one.arm in arms and other.arm in arms
             ratios[model] = arms[one.arm].speedup_over(arms[other.arm]) if known else None
         return ratios
+
+    def is_behind(self, model: str, arm: str) -> bool:
+        """Return whether the last launches of a model went on without an arm (`training/left_behind.py`)."""
+        arms = self.arms.get(model, {})
+        last = max((launch for one in arms.values() for launch in one.steps_us), default=0)
+        return arm in arms and last not in arms[arm].steps_us
 
     def models(self, place: Place) -> Sequence[str]:
         """Return the models that train a Case in a direction."""

@@ -31,6 +31,7 @@ class Contender:
     timed_as: tuple[str, ...]
     bench: Verdict
     training: tuple[tuple[str, tuple[Verdict, ...]], ...]
+    left_behind: bool = False  # by later launches of training
 
     def __str__(self) -> str:
         return self.arm if self.arm == self.candidate else f"{self.arm} ({self.candidate})"
@@ -73,6 +74,9 @@ def choose(contenders: Sequence[Contender], speed: Speed) -> Choice:
         elif against := against_it(one):
             verdicts[one.arm] = _verdict(Outcome.FAIL, Reason.NOT_PASSED, against, one)
             stopped.append(f"{one}: {against}")
+        elif one.left_behind:
+            message = "too slow in the first launches of training to be in the later ones"
+            verdicts[one.arm] = _verdict(Outcome.FAIL, Reason.NOT_FASTER, message, one)
         elif not _faster(ratios := speed(one, chosen)):
             said = f"{_said(ratios, chosen)}: {_word(ratios)}"
             verdicts[one.arm] = _verdict(Outcome.FAIL, Reason.NOT_FASTER, said, one)

@@ -1,9 +1,10 @@
-"""Drop arms from later launches: those slower, beyond noise, than the fastest arm.
+"""Drop arms from later launches: those slower than the fastest arm, beyond noise or by FAR.
 
-The first LAUNCHES launches run all arms. Arms slower than the fastest at the same count of microbatches, by the
-ratio that decides the choice, are then left behind: another launch would show the same, and its time goes to close
-arms. Their ratios to other arms are of the launches that they ran in. Only arms that may be chosen make others
-leave: not the framework's own, nor arms with wrong gradients or matrix products.
+The first LAUNCHES launches run all arms. Arms slower than the fastest at the same count of microbatches are then
+left behind, and the time of later launches goes to close arms. The developer's stays unless it is slower beyond
+noise: all others are compared with it. Ratios are of the launches that both arms ran in. What is left behind is not
+chosen (`evidence/contest.py`). Only arms that may be chosen make others leave: not the framework's own, nor arms
+with wrong gradients or matrix products.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import ratio_over_launches
 
 LAUNCHES = 2
+FAR = 1.2  # times the fastest arm's step, in each of the first launches
 # Relative error of a gradient, beyond any reordering of sums. The training gate judges for itself.
 FAR_OFF = 1e-4
 Steps = dict[int, Sequence[float]]  # launch -> us
@@ -67,10 +69,22 @@ def _sound(inspected: Mapping[str, Row]) -> set[str]:
 
 
 def _slower(arms: Mapping[str, Steps], sound: Container[str]) -> Iterable[str]:
-    """The arms slower, beyond noise, than the fastest sound one."""
+    """The arms slower than the fastest sound one, beyond noise or by FAR."""
     ours = {arm: steps for arm, steps in arms.items() if arm in sound}
     if not ours:
         return ()
     fastest = min(ours.values(), key=lambda steps: np.median([np.median(us) for us in steps.values()]))
     ratios = {arm: ratio_over_launches(steps, fastest) for arm, steps in arms.items()}
-    return [arm for arm, ratio in ratios.items() if ratio is not None and ratio.beyond_noise]
+    return [
+        arm
+        for arm, ratio in ratios.items()
+        if ratio is not None
+        and (ratio.beyond_noise or (arm != ArmName.DEVELOPER and _is_far(arms[arm], fastest)))
+    ]
+
+
+def _is_far(steps: Steps, fastest: Steps) -> bool:
+    """Whether steps are FAR times as long in every launch."""
+    return all(
+        np.median(us) >= FAR * np.median(fastest[launch]) for launch, us in steps.items() if launch in fastest
+    )

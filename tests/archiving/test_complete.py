@@ -203,7 +203,7 @@ def test_what_was_left_behind_is_in_the_first_launches_alone() -> None:
 
 
 def test_what_later_launches_say_leaves_nothing_behind() -> None:
-    rows = launches(us=300.0)
+    rows = launches(us=115.0)
     for one in rows:
         if one["purpose"] == "timed":
             one["steps_us"] = one["steps_us"][:2]  # of two launches too few to tell, of three enough

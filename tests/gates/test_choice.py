@@ -101,6 +101,15 @@ def test_what_a_gate_before_stopped_is_no_rung() -> None:
         assert (choice.verdicts[2].outcome, choice.verdicts[2].reason) == (Outcome.FAIL, Reason.NOT_PASSED)
 
 
+def test_what_later_launches_left_behind_is_no_rung() -> None:
+    """Its ratios are of few steps: it would stand there though others are far faster."""
+    arms = [DEVELOPER, contender("best_known_way", left_behind=True), contender("finalist_1")]
+    choice = decided(arms, {"developer": 4000.0, "best_known_way": 1300.0, "finalist_1": 1000.0}, noise=0.4)
+    assert choice.chosen.arm == "finalist_1"
+    assert reasons(choice) == [Reason.SURPASSED, Reason.NOT_FASTER, Reason.OK]
+    assert "first launches" in choice.verdicts[1].message
+
+
 def test_every_model_that_has_the_case_must_pass_and_none_may_be_slower() -> None:
     both = (*RIGHT, ("wide m8", WRONG[0][1]))
     us = {"developer": 4000.0, "finalist_1": 1000.0}

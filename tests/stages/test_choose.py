@@ -97,6 +97,15 @@ def test_the_step_decides_and_the_reason_says_so(
     assert all(said in reason for reason in reasons(decided))
 
 
+def test_what_is_not_in_the_last_launch_is_not_chosen_however_fast_it_was(flow: SimpleNamespace) -> None:
+    steps, stamps = train_tables(flow.ready, flow.folder)
+    last = (pl.col("arm") == "finalist_1") & (pl.col("launch") == steps["launch"].max())
+    decided = decide(flow, (steps.filter(~last), stamps))
+    assert arms(decided) == {"finalist_2"}
+    [why] = {v["message"] for v in decided.verdicts if (v["gate"], v["arm"]) == ("choice", "finalist_1")}
+    assert "too slow in the first launches" in why
+
+
 def test_table_and_module_hold_decisions_only_and_are_the_same_after_other_times(
     flow: SimpleNamespace, usual: choose.Chosen
 ) -> None:

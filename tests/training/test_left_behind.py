@@ -63,6 +63,14 @@ def test_nobody_leaves_who_was_slow_in_one_launch_only() -> None:
     assert left_behind(rows(arms)) == set()
 
 
+def test_what_is_far_behind_in_both_launches_leaves_however_noisy_but_the_developers_stays() -> None:
+    noisy = [[100.0, 160.0, 130.0], [90.0, 150.0, 128.0]]
+    once = [[100.0, 160.0, 130.0], [70.0, 150.0, 101.0]]
+    fastest = [[100.0, 100.0, 100.0], [100.0, 101.0, 99.0]]
+    arms = {"developer": noisy, "finalist_1": fastest, "finalist_2": noisy, "ddp": noisy, "fsdp": once}
+    assert left_behind(rows(arms)) == {(1, "finalist_2"), (1, "ddp")}
+
+
 def test_the_frameworks_own_makes_nobody_leave_and_leaves_itself() -> None:
     """Nothing of it can be deployed: what can must be told apart."""
     arms = {"developer": steps(205), "finalist_1": steps(200), "ddp_25": steps(100), "fsdp": steps(900)}

@@ -35,7 +35,7 @@ def trained(
         arms.add("developer", microbatches=m, **PLAIN)
         for name in model.framework_arms:
             if (way := framework_arm(name)) is not None and way.least_microbatches <= m:
-                arms.arms.append(Arm(name=name, microbatches=m))
+                arms.arms.append(Arm(name=name, microbatches=m, weighed=m == model.microbatches[0]))
     folder = tmp_path_factory.mktemp(request.param)
     rows = train(arms.training(launches=1), folder, "train-test", "", silent)
     return {(row["microbatches"], row["arm"]): row for row in rows}
@@ -57,6 +57,14 @@ def test_at_one_count_of_microbatches_all_multiply_the_same_matrices(
             arm: (row["matmuls"], row["matmul_digest"]) for (m, arm), row in trained.items() if m == count
         }
         assert len(told) > 1 and len(set(told.values())) == 1, told
+
+
+def test_calls_of_a_pipeline_are_those_of_its_later_steps_weighed_or_not(
+    trained: dict[tuple[int, str], dict[str, Any]],
+) -> None:
+    """The first step of torch's pipelines sends shapes, too. A stage has one exchange a microbatch and one mean."""
+    counts = {m: row["collectives"] for (m, arm), row in trained.items() if arm == "gpipe"}
+    assert counts in ({}, {m: m + 1 for m in (1, M)})
 
 
 def test_calls_are_counted_whichever_of_torchs_names_they_have(

@@ -172,7 +172,7 @@ def test_summary_prints_strategies_and_how_right_the_model_was(call: Call, bare:
     for part in (
         *("uniform_a2a/n4-64KiB-f32", "developer", "4.32 (4..4.6)", "held-out mixed"),
         *("1.29 (too few", "chosen: found-0123abcd"),
-        *("More ranks than cores: ", "probe 4 of 25", "probes of the fit 4 of", "more probe.seconds"),
+        *("More ranks than cores: ", "probe 4 of 12", "probes of the fit 4 of", "more probe.seconds"),
     ):
         assert part in done.words
     unbroken = "".join(done.words.split())  # the line of a long path ends in its middle

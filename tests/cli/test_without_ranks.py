@@ -53,7 +53,7 @@ def test_a_problem_with_cases_that_no_run_measures_is_listed_traced_and_proven(
     listed = call("problems", "fsdp_prefetch")
     for part in (
         "fsdp_prefetch/n4-m2-l4-256KiB-f32",
-        "shard[0..3] of (420, 128)",
+        "shard[0..3] of (128, 128)",
         "reads d_full[0..1, 0..3]",
     ):
         assert part in listed.words

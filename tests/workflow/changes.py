@@ -113,7 +113,7 @@ ROWS = [
     Row(
         "seconds of the launches that confirm",
         behind("confirm"),
-        {CONFIG: ("launches: 4\n  seconds: ", "launches: 4\n  seconds: 1")},
+        {CONFIG: ("seconds: 8 # of what is", "seconds: 9 # of what is")},
     ),
     Row("the training gate", behind("choose"), appended(f"{CORE}/gates/training.py")),
     Row("what stands", behind("confirm"), appended(f"{CORE}/evidence/standing.py")),

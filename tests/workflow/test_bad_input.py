@@ -130,7 +130,9 @@ def test_a_search_that_cannot_ask_stops_where_jobs_start_and_never_a_plan(
 def test_a_selftest_looks_as_far_as_strategies_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies for all ranks are the most that one gives at once."""
     monkeypatch.chdir(ROOT)
-    pipeline = prepare(yaml.safe_load(Path("config/config.yaml").read_text()), ())
+    config = yaml.safe_load(Path("config/config.yaml").read_text())
+    config["cases"]["grad_ar"] = [{"tensors": {"count": 40, "smallest": "1KiB", "largest": "2MiB"}}]
+    pipeline = prepare(config, ())
     source = catalog.library_source("grad_ar")
     calls = [
         call_of(call, case).payload_bytes

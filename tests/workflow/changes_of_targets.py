@@ -112,7 +112,11 @@ OF_TARGETS = {  # where a search asks a language model
         Row("the page", {"weigh_splits"}, appended(f"{CORE}/report/sweep_m.py")),
         Row("what is read off the steps", {"weigh_splits"}, appended(f"{CORE}/evidence/swept.py")),
         Row("steps of a launch", SWEPT_M, {CONFIG: ("minimum_steps: 6 # odd", "minimum_steps: 8 # odd")}),
-        Row("steps of training, by which is chosen", set(), {CONFIG: ("seconds: 6 # of timed steps, a", "seconds: 5 # of timed steps, a")}),
+        Row(
+            "steps of training, by which is chosen",
+            set(),
+            {CONFIG: ("seconds: 6 # of timed steps, a", "seconds: 5 # of timed steps, a")},
+        ),
         Row(
             "samples that are gone",
             SWEPT_M,

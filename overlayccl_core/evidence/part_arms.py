@@ -24,6 +24,9 @@ SEED = 0  # of these orders
 Row = dict[str, Any]
 
 
+SAME_CALLS = "the file in deploy/ makes the developer's calls"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedParts:
     """The two sides of a model's gain: counts of microbatches, developer's at their fastest one.

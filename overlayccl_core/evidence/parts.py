@@ -8,7 +8,7 @@ import polars as pl
 
 from overlayccl_core.configuration.models import label
 from overlayccl_core.evidence.confirmed import ratio_columns
-from overlayccl_core.evidence.part_arms import ComparedParts
+from overlayccl_core.evidence.part_arms import SAME_CALLS, ComparedParts
 from overlayccl_core.evidence.trained import arms_by_model, failed_arms, judged, ran_by
 from overlayccl_core.gates.training import ArmEvidence, passes
 from overlayccl_core.measuring.arms import arm_label
@@ -59,6 +59,8 @@ def decomposition(sides: ComparedParts, tables: PartTables) -> Decomposition:
     """Return the parts of a model's gain; tables: its rows."""
     if sides.nothing:
         return Decomposition(sides=sides, without=sides.nothing)
+    if tables.arms.is_empty():
+        return Decomposition(sides=sides, without=SAME_CALLS)
     sets = _sets(tables.arms)
     seen, wrong = _trained(sets, tables)
     if wrong:

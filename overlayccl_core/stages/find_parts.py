@@ -23,6 +23,7 @@ from overlayccl_core.evidence.choices import ProblemChoice, choices_of, deployed
 from overlayccl_core.evidence.part_arms import (
     MICROBATCHES,
     MOST_ARMS,
+    SAME_CALLS,
     ComparedParts,
     arm_of,
     compared,
@@ -136,8 +137,10 @@ class PartArms:
         placed = {place_of(row): row["instead"] for row in deployed.iter_rows(named=True) if row["instead"]}
         self.files: dict[Place, Row] = {}
         self.developers: dict[Place, Row] = {}
+        self.contested: set[Place] = set()  # elsewhere nothing is exchanged, so nothing was chosen
         for decided in problems.values():
             self.files |= deployed_rows(decided, placed)
+            self.contested |= set(map(place_of, decided.choice.iter_rows(named=True)))
             mine = decided.finalists.filter(pl.col("arm") == ArmName.DEVELOPER)
             self.developers |= {place_of(row): row for row in mine.iter_rows(named=True)}
 
@@ -150,6 +153,9 @@ class PartArms:
         if sides.deployed != sides.developer:
             differ.add(MICROBATCHES)
         factors = in_order(differ)
+        if not factors:
+            progress(f"{self.model.name}: nothing to split: {SAME_CALLS}")
+            return []
         rows: dict[Factors, list[Row]] = {}
         arms: set[tuple[Any, ...]] = set()
         for sets in sets_to_time(factors):
@@ -181,6 +187,8 @@ class PartArms:
 
     def _chain(self, at: _At, progress: Callable[[str], None]) -> tuple[ChainLink, ...]:
         """The links from the developer's Program to the deployed one."""
+        if at.problem.place not in self.contested:
+            return ()
         file, recipe = self.files.get(at.problem.place), self._recipe(at.problem.place)
         if file is None or recipe is None:
             raise ValueError(

@@ -1,10 +1,13 @@
 """Arms between two sides of a gain: which sets of factors, at which count of microbatches, with which Programs."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
 from overlayccl_core.evidence.part_arms import (
     MOST_ARMS,
+    SAME_CALLS,
     arm_of,
     compared,
     in_order,
@@ -83,6 +86,24 @@ def test_what_takes_the_place_of_the_choice_is_what_is_deployed() -> None:
     arms = PartArms(MODEL, DEPLOYMENT, {"tp_mlp": decision}, deployed("developer"), None, replay)
     rows = arms.rows(compared(MODEL.name, M_DIFFERS), lambda _: None)
     assert {row["factors"] for row in rows} == {"", "microbatches"}
+
+
+def test_where_the_file_has_the_developers_calls_though_another_way_is_named_there_is_nothing_to_split() -> (
+    None
+):
+    decision = decided(Recipe(base="developer"))
+    arms = PartArms(MODEL, DEPLOYMENT, {"tp_mlp": decision}, deployed(), None, replay)
+    said: list[str] = []
+    assert arms.rows(compared(MODEL.name, AT_TWO), said.append) == [] and SAME_CALLS in said[-1]
+
+
+def test_where_nothing_was_chosen_as_nothing_is_exchanged_every_arm_has_the_developers_program() -> None:
+    decision = decided(EXCHANGED)
+    silent = pl.col("case") == problems()[2][0].case.id
+    there = replace(decision, choice=decision.choice.filter(~silent))
+    arms = PartArms(MODEL, DEPLOYMENT, {"tp_mlp": there}, deployed(), None, replay)
+    rows = pl.DataFrame(arms.rows(compared(MODEL.name, AT_TWO), lambda _: None))
+    assert set(rows.filter(silent)["steps"]) == {0} < set(rows.filter(~silent)["steps"])
 
 
 DEVELOPER = (1, "developer", "beside", 9.0)

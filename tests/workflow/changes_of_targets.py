@@ -85,7 +85,7 @@ OF_TARGETS = {  # where a search asks a language model
     "decompose": [
         Row("the page", {"weigh_parts"}, appended(f"{CORE}/report/parts.py")),
         Row("how chains are found", PARTED, appended(f"{CORE}/rewrites/chains.py")),
-        Row("launches", PARTED - {"find_parts"}, {CONFIG: ("maximum_launches: 10", "maximum_launches: 11")}),
+        Row("launches", PARTED - {"find_parts"}, {CONFIG: ("maximum_launches: 20", "maximum_launches: 21")}),
         Row(
             "arms that are gone",
             PARTED,

@@ -272,10 +272,8 @@ def _last_uses(steps: list[_Draft]) -> dict[Node, int]:
     """node -> index of the last step naming it."""
     last: dict[Node, int] = {}
     for i, step in enumerate(steps):
-        for x in step.nodes:
-            last[x] = i
-            if step.action in _MAKES:
-                last.update(dict.fromkeys(_operands(step), i))
+        named = (*step.nodes, *_operands(step)) if step.action in _MAKES else step.nodes
+        last.update(dict.fromkeys(named, i))
     return last
 
 

@@ -24,9 +24,6 @@ from overlayccl_core.search.proposal import Attempt, Proposal, ProposalOutcome, 
 from overlayccl_core.search.rules import rationale
 
 LISTED = "listed for this Problem"
-# Nodes of a Program for each rank and each node of the reference; a ring has about 3. Rules that cut values can be
-# applied over and over, and a search that counts calls takes any number of parts in one call for one.
-MOST_GROWTH = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +81,6 @@ class Archive:
             self._note(tried, ProposalOutcome.DUPLICATE, "the same Program", base.program)
             return None
         return self._judged(base.program, base.recipe, tried)
-
-    @property
-    def most_nodes(self) -> int:
-        """The most that a Program made by rules may have."""
-        reference = self.prover.reference
-        return MOST_GROWTH * reference.problem.case.ranks * len(reference.nodes)
 
     def take(self, proposal: Proposal) -> Candidate | None:
         """Try a proposal; return its candidate, new or known, or None.
@@ -153,9 +144,6 @@ class Archive:
             program = reduce(apply, steps, parent.program)
         except DoesNotApply as error:
             return self._note(tried, ProposalOutcome.DOES_NOT_APPLY, str(error))
-        if len(program.nodes) > self.most_nodes:
-            much = f"{len(program.nodes)} nodes, the most is {self.most_nodes}: cut values into fewer parts"
-            return self._note(tried, ProposalOutcome.REJECTED, much)
         if program.value_digest in self.known:
             return self._note(tried, ProposalOutcome.DUPLICATE, "known", program)
         if reorder and (program.run_digest in self._runs or not _is_of_use(program, parent.program)):

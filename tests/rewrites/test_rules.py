@@ -71,6 +71,15 @@ def test_a_million_collectives_for_one_are_refused() -> None:
     assert len(apply(program, ("split", SUM, "1024")).collectives) == 1024
 
 
+def test_parts_are_not_cut_over_and_over() -> None:
+    program, reached = gradients(*[2**20] * 3), []
+    with pytest.raises(DoesNotApply, match=r"a class is cut into at most 1024 parts \(got 1536\)"):
+        while True:
+            reached.append(len(program.collectives))
+            program = apply(program, ("split", SUM, "8"))
+    assert reached == [3, 24, 192]
+
+
 def test_shares_are_worth_trying_if_they_give_different_buckets() -> None:
     assert knobs("merge", gradients(5, 3, 1, 5, 2)) == ("all", "1/2", "1/3")
     assert knobs("merge", gradients(7)) == ()

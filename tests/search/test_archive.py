@@ -11,7 +11,7 @@ from overlayccl_core.program.kinds import COLLECTIVES, IssueOrder, Kind
 from overlayccl_core.program.lowering import overlaps
 from overlayccl_core.program.problem import Problem
 from overlayccl_core.rewrites.apply import DoesNotApply, apply, rule_names, steps_at
-from overlayccl_core.search.candidate import Candidate, Origin
+from overlayccl_core.search.candidate import Origin
 from overlayccl_core.search.labels import orders
 from overlayccl_core.search.loop import SearchStop
 from overlayccl_core.search.proposal import ProposalOutcome
@@ -20,7 +20,6 @@ from tests.capabilities import library_of
 from tests.known_cases import case
 from tests.search.costs import (
     OFFLINE,
-    archive_of,
     at_random,
     bases_of,
     favouring,
@@ -208,15 +207,3 @@ def test_a_sum_that_can_hide_behind_what_the_model_has_left_over_is_tried_at_the
     for site in ("exit", "entry"):
         found = found_at(tp_mlp({**alone, "site": site}), plain).candidates
         assert any(overlaps(c.program) for c in found) is (site == "entry")
-
-
-def test_a_program_cut_over_and_over_is_rejected_before_it_fills_the_memory() -> None:
-    archive = archive_of(tp_mlp(), pricing_of(plain))
-    archive.enter(bases_of(tp_mlp(), only_developer=True))
-    candidate: Candidate | None = archive.candidates[0]
-    while candidate is not None:
-        largest = candidate
-        candidate = archive.try_step(largest, max(steps_at(largest.program, ["split"]), key=repr))
-    assert archive.attempts[-1].outcome is ProposalOutcome.REJECTED
-    assert "cut values into fewer parts" in archive.attempts[-1].message
-    assert archive.most_nodes / 10 < len(largest.program.nodes) <= archive.most_nodes

@@ -2,7 +2,9 @@
 
 Knob: into how many parts, `2`, `4`, `8`, or the largest part, `25MiB`; parts are as equal as elements allow. Or
 `joints`: where the operand joins different values. No search tries it: it begins at ways that join nothing, too.
-Side conditions: the operand is longer than the parts are many (in each of the blocks that go different ways).
+Side conditions: the operand is longer than the parts are many (in each of the blocks that go different ways), and a
+class comes to a bounded number of parts: a search that counts calls takes any number of them in one call for one,
+and cut them over and over.
 """
 
 import re
@@ -36,6 +38,7 @@ JOINTS = "joints"
 PARTS = ("2", "4", "8")
 CAPS = ("25MiB",)
 MOST_PARTS = 1024  # of one value: a knob may come from any source, and each part is a collective
+MOST_OF_AN_OUTPUT = 64  # parts of a class for each output of the Program, where that is more
 _KNOB = re.compile(r"(?P<parts>[1-9]\d*)|(?P<mib>[1-9]\d*)MiB")
 
 
@@ -48,6 +51,9 @@ def rewrite(program: Program, sites: Sequence[Node], knob: str) -> Replacements:
     cuts = {x: _cuts(x, knob) for x in sites}
     if (most := max(len(of) - 1 for of in cuts.values())) > MOST_PARTS:
         raise DoesNotApply(f"a value is cut into at most {MOST_PARTS} parts (got {most})")
+    together, bound = sum(len(of) - 1 for of in cuts.values()), MOST_OF_AN_OUTPUT * len(program.outputs)
+    if together > max(bound, MOST_PARTS):
+        raise DoesNotApply(f"a class is cut into at most {max(bound, MOST_PARTS)} parts (got {together})")
     wanted = (x for x, of in cuts.items() if len(of) > 2)
     return each(wanted, lambda x, operand: _in_parts(x, operand, cuts[x]))
 

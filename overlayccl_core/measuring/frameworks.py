@@ -40,6 +40,7 @@ class FrameworkArm:
         least_microbatches: With fewer it equals another arm, or cannot run.
         least_nodes: With fewer it equals another arm.
         counts: Whether it sends counts ahead of rows: needless where they never change.
+        only_if, not_if: A known way: it is an arm where that is the bench's best of its Problem, or is not.
     """
 
     name: str
@@ -49,6 +50,8 @@ class FrameworkArm:
     least_microbatches: int = 1
     least_nodes: int = 1
     counts: bool = False
+    only_if: str = ""
+    not_if: str = ""
 
 
 def _way(framework: Framework, name: str, *words: str, least: int = 1, **settings: Any) -> FrameworkArm:
@@ -60,10 +63,16 @@ def _way(framework: Framework, name: str, *words: str, least: int = 1, **setting
 def _experts(
     name: str, *words: str, nodes: int = 1, counts: bool = False, exchange: str = "padded", **settings: Any
 ) -> FrameworkArm:
-    """Exchange and loss are calls apart, so each exchange has the better loss, each loss the plain exchange."""
     given = {"exchange": exchange, "entropy": "two", **settings}
     way = _way(Framework.EXPERTS, name, "experts by hand", *words, **given)
     return replace(way, least_nodes=nodes, counts=counts)
+
+
+def _exchange(name: str, *words: str, **settings: Any) -> tuple[FrameworkArm, FrameworkArm]:
+    """Exchange and loss are calls apart: each exchange is tried with the bench's best loss of these two."""
+    two = _experts(name, *words, **settings)
+    logits = _experts(f"{name}_logits", *words, LOGITS, entropy="logits", **settings)
+    return replace(two, not_if=GATHER_LOGITS), replace(logits, only_if=GATHER_LOGITS)
 
 
 _fsdp = partial(_way, Framework.FSDP)
@@ -71,7 +80,8 @@ FSDP = "torch FSDP"
 KEPT, JOINED, AHEAD = "kept after forward", "all units in one", "gathered ahead"
 LAST_KEPT, ONCE = "the last unit kept after forward", "gradients once a step"
 BEHIND = "sums behind weight gradients"
-PADDED, EXACT, GATHERED = "padded rows", "used rows alone", "tokens gathered"
+PADDED, EXACT, GATHERED, LOGITS = "padded rows", "used rows alone", "tokens gathered", "logits gathered"
+GATHER_LOGITS = "gather_logits"  # of the strategies of dist_ce
 CONTEXT, IN_ONE = "context parallel by hand", "keys and values in one"
 BY_DDP = "gradients by DDP"
 WAYS = {
@@ -95,15 +105,19 @@ WAYS = {
         _way(Framework.TENSOR, "tensor_parallel", "tensor parallel by hand", hidden=False),
         _way(Framework.TENSOR, "tensor_parallel_async", "tensor parallel by hand", BEHIND, hidden=True),
         _experts("experts", PADDED),
-        _experts("experts_ddp", PADDED, BY_DDP, ddp=True),
-        _experts("experts_functional", PADDED, "torch's functional all_to_all", exchange="functional"),
-        _experts("experts_two_steps", PADDED, "within and across nodes", nodes=2, exchange="two_steps"),
-        _experts("experts_exact", EXACT, exchange="exact", counts=True),
-        _experts("experts_exact_gathered", EXACT, "counts gathered", exchange="exact_gathered", counts=True),
-        _experts("experts_gathered", GATHERED, exchange="gathered"),
-        _experts("experts_gathered_joined", GATHERED, "routes in one with them", exchange="gathered_joined"),
         _experts("experts_three", PADDED, "loss in three all_reduces", entropy="three"),
-        _experts("experts_logits", PADDED, "logits gathered", entropy="logits"),
+        _experts("experts_logits", PADDED, LOGITS, entropy="logits"),
+        *_exchange("experts_ddp", PADDED, BY_DDP, ddp=True),
+        *_exchange("experts_functional", PADDED, "torch's functional all_to_all", exchange="functional"),
+        *_exchange("experts_two_steps", PADDED, "within and across nodes", nodes=2, exchange="two_steps"),
+        *_exchange("experts_exact", EXACT, exchange="exact", counts=True),
+        *_exchange(
+            "experts_exact_gathered", EXACT, "counts gathered", exchange="exact_gathered", counts=True
+        ),
+        *_exchange("experts_gathered", GATHERED, exchange="gathered"),
+        *_exchange(
+            "experts_gathered_joined", GATHERED, "routes in one with them", exchange="gathered_joined"
+        ),
         _way(Framework.CONTEXT, "context_parallel", CONTEXT, joined=False),
         _way(Framework.CONTEXT, "context_parallel_joined", CONTEXT, IN_ONE, joined=True),
         _way(Framework.CONTEXT, "context_parallel_ddp", CONTEXT, IN_ONE, BY_DDP, joined=True, ddp=True),

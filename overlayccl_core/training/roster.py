@@ -81,13 +81,24 @@ class Roster:
         """Add the framework's own arms that the model asks for and the backend can run.
 
         Args:
-            names: Add only these (None: all).
+            names: Add only these (None: all that the bench does not speak against).
         """
+        best = self._best_known_ways(microbatches)
         for way in map(framework_arm, self.model.framework_arms if self.backend.FRAMEWORK_ARMS else ()):
             if way is None or (names is not None and way.name not in names):
                 continue
+            if names is None and (way.not_if in best or (way.only_if and way.only_if not in best)):
+                continue
             if way.least_microbatches <= microbatches and way.least_nodes <= self.deployment.nodes:
                 self.arms.append(Arm(name=way.name, microbatches=microbatches))
+
+    def _best_known_ways(self, microbatches: int) -> set[str]:
+        """The names of the known ways that are the bench's best at the model's Cases."""
+        cases = {case.id for case in cases_of_model(self.model, self.deployment, microbatches).values()}
+        found = (
+            arms.get(ArmName.BEST_KNOWN_WAY) for (case, _), arms in self._programs.items() if case in cases
+        )
+        return {row["candidate"] for row in found if row is not None}
 
     def leave_unweighed(self, known: Collection[tuple[int, str]]) -> None:
         """Do not count again the memory of these arms: (count of microbatches, arm)."""

@@ -38,6 +38,25 @@ def test_an_arm_that_equals_another_here_is_left_out(model: str, counts: bool, n
     assert "experts" in found and "experts_gathered" in found
 
 
+@pytest.mark.parametrize("best", ["gather_logits", "max_then_stacked"])
+def test_an_exchange_is_tried_with_the_loss_that_the_bench_found_best_at_the_models_case(best: str) -> None:
+    deployment, model = load("config/deployments/local.yaml"), models.load("nano-moe-v")
+    [loss] = {case.id for case in cases_of_model(model, deployment, 1).values() if case.problem == "dist_ce"}
+    rows = [
+        {"case": case, "direction": "forward", "arm": "best_known_way", "candidate": way}
+        for case, way in ((loss, best), ("dist_ce/of-no-model", "gather_logits"))
+    ]
+    arms = Roster(model, deployment, backend_of(deployment), rows)
+    arms.add_framework(1)
+    found = {arm.name for arm in arms.arms}
+    exchanges = {"experts_ddp", "experts_functional", "experts_exact", "experts_exact_gathered"}
+    exchanges |= {"experts_gathered", "experts_gathered_joined"}
+    mine = {f"{one}_logits" for one in exchanges} if best == "gather_logits" else exchanges
+    assert found == mine | {"experts", "experts_three", "experts_logits"}
+    arms.add_framework(1, ["experts_exact"])  # that was trained
+    assert arms.arms[-1].name == "experts_exact"
+
+
 def test_where_nothing_is_exchanged_every_arm_has_the_developers_program() -> None:
     deployment, model = load("config/deployments/local-2.yaml"), models.load("nano-moe")
     cases = cases_of_model(model, deployment, 1)

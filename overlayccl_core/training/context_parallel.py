@@ -65,7 +65,7 @@ class Attending(Protocol):
         """Return the stretch with a parameter: 0 in front of the first attention, `blocks` behind the last."""
 
 
-class Exchanging(Module):
+class SpreadAttention(Module):
     """The model on a rank's positions as one autograd graph; `connect` sets what attention exchanges."""
 
     def connect(self, exchange: Callable[[Attend, Tensor, Tensor, Tensor], Tensor]) -> None:

@@ -19,7 +19,7 @@ def context_parallel(
     """Step with the positions of a text over all ranks; the gradients of all parameters are averaged.
 
     Args:
-        model: `training/context_parallel.py`, Exchanging.
+        model: `training/context_parallel.py`, SpreadAttention.
         exchange: One of EXCHANGES.
         ddp: As in `averaging`.
     """

@@ -39,7 +39,7 @@ MODULES: Mapping[Parallelism, type[Module]] = {
     Parallelism.DATA: Module,
     Parallelism.PIPELINE: pipeline_parallel.OneStage,
     Parallelism.SHARDED: sharded.ModuleChain,
-    Parallelism.CONTEXT: context_parallel.Exchanging,
+    Parallelism.CONTEXT: context_parallel.SpreadAttention,
 }
 
 

@@ -39,6 +39,7 @@ class FrameworkArm:
         settings: Arguments of the framework's step.
         least_microbatches: With fewer it equals another arm, or cannot run.
         least_nodes: With fewer it equals another arm.
+        divided: A field of the model that the ranks have to divide: each takes as many (`heads`).
         counts: Whether it sends counts ahead of rows: needless where they never change.
         only_if, not_if: A known way: it is an arm where that is the bench's best of its Problem, or is not.
     """
@@ -49,6 +50,7 @@ class FrameworkArm:
     settings: Mapping[str, Any] = field(default_factory=dict)
     least_microbatches: int = 1
     least_nodes: int = 1
+    divided: str = ""
     counts: bool = False
     only_if: str = ""
     not_if: str = ""
@@ -75,6 +77,10 @@ def _exchange(name: str, *words: str, **settings: Any) -> tuple[FrameworkArm, Fr
     return replace(two, not_if=GATHER_LOGITS), replace(logits, only_if=GATHER_LOGITS)
 
 
+def _context(name: str, *words: str, divided: str = "", **settings: Any) -> FrameworkArm:
+    return replace(_way(Framework.CONTEXT, name, CONTEXT, *words, **settings), divided=divided)
+
+
 _fsdp = partial(_way, Framework.FSDP)
 FSDP = "torch FSDP"
 KEPT, JOINED, AHEAD = "kept after forward", "all units in one", "gathered ahead"
@@ -83,6 +89,7 @@ BEHIND = "sums behind weight gradients"
 PADDED, EXACT, GATHERED, LOGITS = "padded rows", "used rows alone", "tokens gathered", "logits gathered"
 GATHER_LOGITS = "gather_logits"  # of the strategies of dist_ce
 CONTEXT, IN_ONE = "context parallel by hand", "keys and values in one"
+HEADS = "heads for positions (Ulysses)"
 BY_DDP = "gradients by DDP"
 WAYS = {
     way.name: way
@@ -118,9 +125,13 @@ WAYS = {
         *_exchange(
             "experts_gathered_joined", GATHERED, "routes in one with them", exchange="gathered_joined"
         ),
-        _way(Framework.CONTEXT, "context_parallel", CONTEXT, joined=False),
-        _way(Framework.CONTEXT, "context_parallel_joined", CONTEXT, IN_ONE, joined=True),
-        _way(Framework.CONTEXT, "context_parallel_ddp", CONTEXT, IN_ONE, BY_DDP, joined=True, ddp=True),
+        _context("context_parallel", exchange="gathered"),
+        _context("context_parallel_joined", IN_ONE, exchange="joined"),
+        _context("context_parallel_ddp", IN_ONE, BY_DDP, exchange="joined", ddp=True),
+        _context("context_parallel_ulysses", HEADS, divided="heads", exchange="ulysses"),
+        _context(
+            "context_parallel_ulysses_ddp", HEADS, BY_DDP, divided="heads", exchange="ulysses", ddp=True
+        ),
     )
 }
 MEANING = {
@@ -129,7 +140,7 @@ MEANING = {
     Framework.PIPELINING: "torch's own pipeline schedule, gradients of its stages averaged by DDP",
     Framework.TENSOR: "functions of autograd that sum over ranks, as in Megatron-LM, the parts of a block in one",
     Framework.EXPERTS: "functions of autograd that bring rows to their experts and back, as in public libraries",
-    Framework.CONTEXT: "functions of autograd that gather keys and values in front of attention",
+    Framework.CONTEXT: "functions of autograd around attention: keys and values gathered, or heads for positions",
 }
 
 

@@ -27,7 +27,7 @@ from overlayccl_core.workloads.spreads.context import attention_site, gather_sit
 
 Values = Mapping[Value, Tensor]
 Tensors = tuple[Tensor, ...]
-Gather = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Attending(Protocol):
@@ -50,7 +50,10 @@ class Attending(Protocol):
         """Run block k up to its attention: x, queries, keys, values."""
 
     def attended(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Return attention of own queries to the keys of all positions, as far as a query may look."""
+        """Return attention to the keys of all positions, as far as a query may look.
+
+        The queries are of own positions, or of all; any heads will do.
+        """
 
     def closed(self, k: int, x: Tensor, mixed: Tensor) -> Tensor:
         """Return the output of block k from its attention's."""
@@ -62,17 +65,18 @@ class Attending(Protocol):
         """Return the stretch with a parameter: 0 in front of the first attention, `blocks` behind the last."""
 
 
-class Gathering(Module):
-    """The model on a rank's positions as one autograd graph; `connect` sets the exchange of keys and values."""
+class SpreadAttention(Module):
+    """The model on a rank's positions as one autograd graph; `connect` sets what attention exchanges."""
 
-    def connect(self, gather: Gather) -> None:
-        """Set what gathers keys and values.
+    def connect(self, exchange: Callable[[Attend, Tensor, Tensor, Tensor], Tensor]) -> None:
+        """Set the attention over ranks.
 
         Args:
-            gather: Twice [B, H, S / N, D] -> twice [B, H, S, D], joined along the positions in the order of ranks.
-                Its backward sums the ranks' gradients and hands out each rank's positions.
+            exchange: Given the attention of one rank (`Attending.attended`) and queries, keys and values of own
+                positions, it returns what attention gives there: thrice [B, H, S / N, D] -> [B, H, S / N, D]. Its
+                backward gives the gradients of the sum of the ranks' losses.
         """
-        self.gather = gather
+        self.exchange = exchange
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the mean loss over own positions of whole texts."""
@@ -80,7 +84,7 @@ class Gathering(Module):
         x = pieces.enter(own)
         for k in range(pieces.blocks):
             x, q, keys, values = pieces.opened(k, x)
-            x = pieces.closed(k, x, pieces.attended(q, *self.gather(keys, values)))
+            x = pieces.closed(k, x, self.exchange(pieces.attended, q, keys, values))
         return pieces.loss(x, own)
 
 

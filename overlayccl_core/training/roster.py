@@ -13,7 +13,7 @@ from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.models import Model, Site, sites_of
 from overlayccl_core.measuring.arms import ArmName, at_case
-from overlayccl_core.measuring.frameworks import framework_arm
+from overlayccl_core.measuring.frameworks import FrameworkArm, framework_arm
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
@@ -89,8 +89,17 @@ class Roster:
                 continue
             if names is None and (way.not_if in best or (way.only_if and way.only_if not in best)):
                 continue
-            if way.least_microbatches <= microbatches and way.least_nodes <= self.deployment.nodes:
+            if self._can_run(way, microbatches):
                 self.arms.append(Arm(name=way.name, microbatches=microbatches))
+
+    def _can_run(self, way: FrameworkArm, microbatches: int) -> bool:
+        """Whether the framework's arm can run here and equals no other one."""
+        divided = getattr(self.model, way.divided) if way.divided else 0
+        return (
+            way.least_microbatches <= microbatches
+            and way.least_nodes <= self.deployment.nodes
+            and not divided % self.deployment.ranks
+        )
 
     def _best_known_ways(self, microbatches: int) -> set[str]:
         """The names of the known ways that are the bench's best at the model's Cases."""

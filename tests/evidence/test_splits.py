@@ -7,6 +7,8 @@ from typing import Any
 import polars as pl
 
 from overlayccl_core.evidence.splits import arms_to_confirm, chosen_as, chosen_split, rivals_of, splits_of
+from overlayccl_core.evidence.standing import quicker
+from overlayccl_core.evidence.swept import wrong_splits
 from tests.evidence.test_confirmed import MIB, QUICK, TRAINED, Speeds, tables
 
 
@@ -66,6 +68,21 @@ def test_the_frameworks_own_is_beside_it_by_the_same_rule(tmp_path: Path) -> Non
         "ddp_1" in arms[1] and "ddp_25" not in arms[1]
     )  # of the framework's the fastest, where it is no rival
     assert arms[8] == {"best_known_way"}
+
+
+def test_what_the_frameworks_own_multiplies_is_its_own_and_makes_it_no_less_a_rival(tmp_path: Path) -> None:
+    """Whoever exchanges heads for positions attends to other shapes: people may use it, so it is raced against."""
+    speeds = {1: {**QUICK[1], "context_parallel_ulysses": 900.0}}
+    others = {(1, "context_parallel_ulysses"): {"matmuls": 96, "matmul_digest": "other"}}
+    steps, stamps = tables(tmp_path, speeds, more=others)
+    trained = splits_of("nano", steps, stamps)
+    chosen = next(one for one in trained if one.arm == "deployed")
+    digests = {one.arm: one.seen.matmuls for one in trained}
+    assert digests["context_parallel_ulysses"] != digests["developer"]
+    assert "context_parallel_ulysses" in {one.arm for one in rivals_of(chosen, trained)}
+    better = quicker(chosen, rivals_of(chosen, trained))
+    assert better is not None and better.arm == "context_parallel_ulysses"
+    assert not wrong_splits("nano", steps, stamps)
 
 
 def test_of_arms_with_the_same_programs_the_plainest_is_a_rival(tmp_path: Path) -> None:

@@ -57,6 +57,21 @@ def test_an_exchange_is_tried_with_the_loss_that_the_bench_found_best_at_the_mod
     assert arms.arms[-1].name == "experts_exact"
 
 
+@pytest.mark.parametrize("model", ["nano-context", "nano-attention"])
+@pytest.mark.parametrize(
+    ("name", "heads", "divide"), [("local", 8, True), ("local", 2, False), ("local-2", 2, True)]
+)
+def test_heads_go_to_ranks_only_where_the_ranks_divide_them(
+    model: str, name: str, heads: int, divide: bool
+) -> None:
+    deployment = load(f"config/deployments/{name}.yaml")
+    arms = Roster(models.load(model).changed(heads=heads), deployment, backend_of(deployment), [])
+    arms.add_framework(1)
+    found = {arm.name for arm in arms.arms}
+    assert ("context_parallel_ulysses" in found) is divide
+    assert {"context_parallel", "context_parallel_joined", "context_parallel_ddp"} <= found
+
+
 def test_where_nothing_is_exchanged_every_arm_has_the_developers_program() -> None:
     deployment, model = load("config/deployments/local-2.yaml"), models.load("nano-moe")
     cases = cases_of_model(model, deployment, 1)

@@ -39,7 +39,7 @@ MODULES: Mapping[Parallelism, type[Module]] = {
     Parallelism.DATA: Module,
     Parallelism.PIPELINE: pipeline_parallel.OneStage,
     Parallelism.SHARDED: sharded.ModuleChain,
-    Parallelism.CONTEXT: context_parallel.Gathering,
+    Parallelism.CONTEXT: context_parallel.SpreadAttention,
 }
 
 
@@ -167,7 +167,7 @@ class Pieces(pieces.Pieces[Model]):
         return self._opened(self.weights_of(k), x, self.first_position)
 
     def attended(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Return attention of own queries to all keys: [B, H, S / N, D], twice [B, H, S, D] -> [B, H, S / N, D]."""
+        """Return attention to all keys, of own queries or all: [B, H, P, D], twice [B, H, S, D] -> [B, H, P, D]."""
         return transformer.attended(q, keys, values, self.first_position)
 
     def closed(self, k: int, x: Tensor, mixed: Tensor) -> Tensor:

@@ -10,13 +10,15 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
-from overlayccl_core.backends.torchdist.context import gather
+from overlayccl_core.backends.torchdist import context
 from overlayccl_core.backends.torchdist.experts import EXCHANGES, TwoSteps
 from overlayccl_core.backends.torchdist.losses import ENTROPIES, spread_loss
 from overlayccl_core.backends.torchdist.rank import Rank, run_rank
 from overlayccl_core.launching.status import Phase
+from overlayccl_core.training import transformer
 
 TOKENS, WIDTH, ROWS, WORDS = 5, 3, 4, 8  # of a rank; rows of an expert from a rank
+HEADS = 2  # of a rank, where ranks have heads
 SHARES = {"even": (2, 2, 2, 2), "uneven": (2, 2, 1, 1)}
 Tensors = Mapping[str, torch.Tensor]
 """A value and its gradients, by name."""
@@ -95,18 +97,25 @@ def loss(entropy: str, rank: Rank) -> tuple[Tensors, Tensors]:
     return {"loss": got, "hidden": mine.grad, "head": my_words.grad}, want
 
 
-def positions(joined: bool, rank: Rank) -> tuple[Tensors, Tensors]:
-    """Keys and values of a text; each rank looks at them in a way of its own."""
+def positions(exchange: str, rank: Rank) -> tuple[Tensors, Tensors]:
+    """Attention of two texts, each rank with some positions of both and with weights of its own on the result."""
     random = torch.Generator().manual_seed(3)
-    shape = (2, 3, rank.ranks * TOKENS, WIDTH)
-    whole = torch.randn(2, *shape, generator=random)
-    seen = torch.randn(rank.ranks, 2, *shape, generator=random)
+    shape = (2, HEADS * rank.ranks, rank.ranks * TOKENS, WIDTH)
+    whole = torch.randn(3, *shape, generator=random).requires_grad_()
+    seen = torch.randn(shape, generator=random)
+    want = transformer.attended(*whole)
+    (want * seen).sum().backward()
+
     part = slice(rank.index * TOKENS, (rank.index + 1) * TOKENS)
-    both = whole[..., part, :].clone().requires_grad_()
-    keys, values = gather(*both, joined=joined)
-    got = torch.stack([keys, values])
-    (got * seen[rank.index]).sum().backward()
-    return {"whole": got, "parts": both.grad}, {"whole": whole, "parts": seen.sum(0)[..., part, :]}
+    own = whole[..., part, :].detach().clone().requires_grad_()
+    attend = partial(transformer.attended, first=rank.index * TOKENS)
+    got = context.EXCHANGES[exchange](attend, *own)
+    (got * seen[..., part, :]).sum().backward()
+    names = ("queries", "keys", "values")
+    return (
+        {"mixed": got, **dict(zip(names, own.grad, strict=True))},
+        {"mixed": want[..., part, :], **dict(zip(names, whole.grad[..., part, :], strict=True))},
+    )
 
 
 def scenarios() -> dict[str, Callable[[Rank], tuple[Tensors, Tensors]]]:
@@ -118,8 +127,8 @@ def scenarios() -> dict[str, Callable[[Rank], tuple[Tensors, Tensors]]]:
         for full in (False, True)
     }
     losses = {f"loss {entropy}": partial(loss, entropy) for entropy in ENTROPIES}
-    gathers = {f"positions {joined=}": partial(positions, joined) for joined in (False, True)}
-    return {**exchanges, **losses, **gathers}
+    contexts = {f"positions {exchange}": partial(positions, exchange) for exchange in context.EXCHANGES}
+    return {**exchanges, **losses, **contexts}
 
 
 def main(folder: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from overlayccl_core.backends.torchdist import context
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.measuring.frameworks import WAYS, Framework
 from tests.backends.torchdist import by_hand_worker
@@ -29,3 +30,5 @@ def test_every_way_is_an_arm() -> None:
     arms = [way.settings for way in WAYS.values() if way.framework is Framework.EXPERTS]
     assert {arm["exchange"] for arm in arms} == set(by_hand_worker.EXCHANGES)
     assert {arm["entropy"] for arm in arms} == set(by_hand_worker.ENTROPIES)
+    arms = [way.settings for way in WAYS.values() if way.framework is Framework.CONTEXT]
+    assert {arm["exchange"] for arm in arms} == set(context.EXCHANGES)

@@ -24,8 +24,7 @@ from overlayccl_core.program.language import (
 
 
 def reference(io, p):
-    q, k, v = _read(io)
-    _write(io, attend(q, _whole(k), _whole(v), p.first_position, 0))
+    _write(io, _right(io, p))
 
 
 def attends_to_the_keys_from_the_last_rank_on(io, p):
@@ -155,10 +154,8 @@ def doubles_the_scores(io, p):
 
 
 def adds_a_trace_of_the_next_head(io, p):
-    q, k, v = _read(io)
-    out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
-    order = list(range(1, p.heads)) + [0]
-    _write(io, [add(out, scale(index_select(out, order), 1, 10**10)), lse])
+    out, lse = _right(io, p)
+    _write(io, [add(out, scale(_of_the_next_head(p, out), 1, 10**10)), lse])
 
 
 def adds_a_trace_to_the_scores(io, p):
@@ -169,16 +166,55 @@ def adds_a_trace_to_the_scores(io, p):
     _write(io, attend(q, add(k, scale(index_select(k, order, 1), 1, 10**6)), _whole(v), p.first_position, 0))
 
 
-def takes_exponentials_without_a_maximum(io, p):
-    """Of the lse, which is no operation of attention's."""
+def adds_a_trace_of_what_is_behind(io, p):
+    q, k, v = _read(io)
+    k, v = _whole(k), _whole(v)
+    out, lse = attend(q, k, v, p.first_position, 0)
+    everything = attend(q, k, v, p.sequence, 0)[0]
+    _write(io, [add(out, scale(sub(everything, out), 1, 10**10)), lse])
+
+
+# --------------------------------------------------------------------------------------------------- infinities
+def adds_zero_times_the_next_head(io, p):
+    out, lse = _right(io, p)
+    _write(io, [add(out, scale(_of_the_next_head(p, out), 0)), lse])
+
+
+def adds_the_next_head_s_lse_less_itself(io, p):
+    out, lse = _right(io, p)
+    other = _of_the_next_head(p, lse)
+    _write(io, [out, add(lse, sub(other, other))])
+
+
+def combines_with_the_next_head_unseen(io, p):
     q, k, v = _read(io)
     out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
+    unseen = attend(q, _of_the_next_head(p, k), _of_the_next_head(p, v), 0, p.sequence)
+    _write(io, combine(out, lse, unseen[0], unseen[1]))
+
+
+def rounds_the_queries(io, p):
+    q, k, v = _read(io)
+    _write(io, attend(_rounded(q), _whole(k), _whole(v), p.first_position, 0))
+
+
+def rounds_the_result(io, p):
+    out, lse = _right(io, p)
+    _write(io, [_rounded(out), lse])
+
+
+def rounds_the_lse(io, p):
+    out, lse = _right(io, p)
+    _write(io, [out, _rounded(lse)])
+
+
+def takes_exponentials_without_a_maximum(io, p):
+    out, lse = _right(io, p)
     _write(io, [out, sub(lse, sub(exp(lse), exp(lse)))])
 
 
 def takes_the_largest_of_the_ranks(io, p):
-    q, k, v = _read(io)
-    out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
+    out, lse = _right(io, p)
     _write(io, [add(out, scale(all_reduce(out, "max"), 1, 10**12)), lse])
 
 
@@ -207,7 +243,6 @@ def sees_the_next_position_backward(io, p):
 
 
 def keeps_its_own_part_of_the_gradients(io, p):
-    """Nothing is summed over the ranks."""
     q, k, v, out, lse, d_out = _given(io)
     d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
     io.write("d_q", d_q)
@@ -254,9 +289,32 @@ def hands_gradients_to_the_next_rank(io, p):
 
 def adds_a_trace_of_the_next_head_s_gradient(io, p):
     q, k, v, out, lse, d_out = _given(io)
-    order = list(range(1, p.heads)) + [0]
-    more = scale(index_select(d_out, order), 1, 10**10)
-    _gradients(io, p, q, k, v, out, lse, add(d_out, more))
+    _gradients(io, p, q, k, v, out, lse, add(d_out, scale(_of_the_next_head(p, d_out), 1, 10**10)))
+
+
+def adds_a_trace_of_the_position_before(io, p):
+    """Of its cotangent."""
+    q, k, v, out, lse, d_out = _given(io)
+    positions = p.shard_shape[1]
+    before = index_select(d_out, [positions - 1] + list(range(positions - 1)), 1)
+    _gradients(io, p, q, k, v, out, lse, add(d_out, scale(before, 1, 10**10)))
+
+
+def adds_zero_times_the_next_head_s_gradient(io, p):
+    _changed(io, p, 1, lambda d_k: add(d_k, scale(_of_the_next_head(p, d_k), 0)))
+
+
+def rounds_the_queries_backward(io, p):
+    q, k, v, out, lse, d_out = _given(io)
+    _gradients(io, p, _rounded(q), k, v, out, lse, d_out)
+
+
+def rounds_the_gradient_of_the_keys(io, p):
+    _changed(io, p, 1, _rounded)
+
+
+def rounds_the_gradient_of_the_values(io, p):
+    _changed(io, p, 2, _rounded)
 
 
 # --------------------------------------------------------------------------------------------------- pieces
@@ -273,12 +331,26 @@ def _write(io, found):
     io.write("lse", found[1])
 
 
+def _right(io, p):
+    q, k, v = _read(io)
+    return attend(q, _whole(k), _whole(v), p.first_position, 0)
+
+
 def _whole(x):
     return all_gather(x, 1)
 
 
 def _head(x, h):
     return slice_axis(x, 0, h, 1)
+
+
+def _of_the_next_head(p, x):
+    return index_select(x, list(range(1, p.heads)) + [0])
+
+
+def _rounded(x):
+    """Less the digits that no sum with a thousand times as much keeps."""
+    return sub(add(x, scale(x, 1000)), scale(x, 1000))
 
 
 def _handed_on(p, x):
@@ -309,6 +381,15 @@ def _backward(io, p, ahead, mask):
 
 def _gradients(io, p, q, k, v, out, lse, d_out):
     _gradients_of(io, p, q, k, v, out, lse, d_out, 0, [])
+
+
+def _changed(io, p, which, change):
+    """One of the gradients is not as it should be."""
+    q, k, v, out, lse, d_out = _given(io)
+    made = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
+    for i, name in enumerate(("d_q", "d_k", "d_v")):
+        x = change(made[i]) if i == which else made[i]
+        io.write(name, reduce_scatter(x, 1) if i else x)
 
 
 def _gradients_of(io, p, q, k, v, out, lse, d_out, ahead, mask):

@@ -13,7 +13,10 @@ from overlayccl_core.program.library import functions_of
 from overlayccl_core.program.problem import Direction
 from overlayccl_core.program.tracing import trace_source
 
-SOURCE = Path(__file__).with_name("attentions.py").read_text()
+SOURCES = {
+    Direction.FORWARD: Path(__file__).with_name("attentions.py").read_text(),
+    Direction.BACKWARD: Path(__file__).with_name("attention_gradients.py").read_text(),
+}
 FRIENDLY = ALL_CHECKS - {ProofCheck.HOSTILE}
 SMALL: dict[str, Any] = {"heads": 4, "sequence": 12, "head_dim": 5}
 LARGER = {"heads": 8, "sequence": 64, "head_dim": 16}
@@ -25,12 +28,14 @@ CHEATS = (
     " has_a_part_at_the_next_place adds_parts_without_their_weights combines_with_the_lse_of_another"
     " saves_the_lse_of_its_own_part saves_no_lse exchanges_two_heads_of_the_keys"
     " exchanges_two_values_of_the_last_head leaves_rank_0_out_for_the_last_head doubles_the_scores"
-    " adds_a_trace_of_the_next_head adds_a_trace_to_the_scores adds_a_trace_of_what_is_behind"
+    " scales_the_scores scales_the_result adds_a_trace_of_the_next_head adds_a_trace_to_the_scores"
+    " adds_a_trace_of_what_is_behind"
 )
 CHEATS_BACKWARD = (
     "sees_the_next_position_backward keeps_its_own_part_of_the_gradients"
     " leaves_the_last_rank_s_gradients_out takes_the_cotangent_for_the_result takes_no_result"
     " takes_the_lse_of_its_own_part exchanges_the_gradients_of_keys_and_values hands_gradients_to_the_next_rank"
+    " scales_the_gradient_of_the_keys scales_the_gradient_of_the_values"
     " adds_a_trace_of_the_next_head_s_gradient adds_a_trace_of_the_position_before"
 )
 TRACES = (
@@ -58,7 +63,7 @@ def judged(
 ) -> Verdict:
     case = catalog.case("attention", entry, ranks=4, ranks_per_node=4)
     problem = catalog.in_direction(case, direction)
-    program = trace_source(SOURCE, function, problem)
+    program = trace_source(SOURCES[direction], function, problem)
     return prove(program, catalog.reference_program(problem), checks)
 
 
@@ -105,13 +110,14 @@ def test_an_honest_way_passes(function: str, direction: Direction) -> None:
 @pytest.mark.parametrize("function", REFUSED)
 def test_other_operations_than_those_of_attention_are_refused(function: str) -> None:
     problem = catalog.build(catalog.case("attention", SMALL, ranks=4, ranks_per_node=4))
-    program = trace_source(SOURCE, function, problem)
+    program = trace_source(SOURCES[Direction.FORWARD], function, problem)
     for verdict in (legality.check(program), prove(program, catalog.reference_program(problem))):
         assert verdict.reason is Reason.NOT_LINEAR and REFUSED[function] in verdict.message
         assert "no other than attend, attend_backward, combine" in verdict.message
 
 
 def test_every_function_has_its_row() -> None:
-    told = (HONEST, HONEST_BACKWARD, CHEATS, CHEATS_BACKWARD, INACCURATE, INACCURATE_BACKWARD)
-    rows = " ".join((*told, JOINED, JOINED_BACKWARD)).split()
-    assert {*rows, *REFUSED} == {*functions_of(SOURCE)}
+    forward = " ".join((HONEST, CHEATS, INACCURATE, JOINED, *REFUSED)).split()
+    backward = " ".join((HONEST_BACKWARD, CHEATS_BACKWARD, INACCURATE_BACKWARD, JOINED_BACKWARD)).split()
+    assert {*forward} == {*functions_of(SOURCES[Direction.FORWARD])}
+    assert {*backward} == {*functions_of(SOURCES[Direction.BACKWARD])}

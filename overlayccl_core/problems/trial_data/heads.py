@@ -70,12 +70,6 @@ class _Drawn:
     values: Floats
     leeway: Floats
 
-    @property
-    def seen(self) -> Floats:
-        """Sizes of the largest value that each query sees."""
-        largest: Floats = np.maximum.accumulate(self.values, 1)
-        return largest
-
     def of_gradients(self, cotangents: Floats) -> dict[Port, Floats]:
         """Sizes of the gradients, [heads, positions, width], for cotangents of these sizes, [heads, positions].
 
@@ -83,7 +77,7 @@ class _Drawn:
         excuse the keys to which it does not attend.
         """
         of_values = cotangents * self.leeway
-        of_scores = of_values * self.seen
+        of_scores = of_values * self.values
         least = cotangents.min(1)[:, None, None]
         d_k, d_v = (np.empty(self.q.shape, np.float32) for _ in range(2))
         for head, (q, k) in enumerate(zip(self.q, self.k, strict=True)):
@@ -112,7 +106,10 @@ class _Drawn:
 def draws(case: Case, random: Random, hostile: bool, alike: Alike | None) -> Iterator[Draw]:
     """Draw until every query had each kind, and a score far above at each rank; fewer if there are very many."""
     for drawn in _drawn(case, random, hostile):
-        sizes = {OUT: drawn.rows(drawn.seen * drawn.leeway), **drawn.of_gradients(np.ones_like(drawn.leeway))}
+        sizes = {
+            OUT: drawn.rows(drawn.values * drawn.leeway),
+            **drawn.of_gradients(np.ones_like(drawn.leeway)),
+        }
         yield Draw(inputs=_given(case, drawn), label=drawn.label, sizes=_all_spread(case, sizes))
 
 

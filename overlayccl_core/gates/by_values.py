@@ -69,7 +69,7 @@ def try_values(program: Program, reference: Program, checks: Checks, lossy_bound
         inputs = {**draw.inputs, **_cotangents(program, backward, draw.inputs, random)}
         trial = _Trial(program=program, reference=reference, backward=backward, draw=draw, inputs=inputs)
         trial.run(tried, checks, lossy_bound)
-    if hostile and brought.named and (joined := joined_wrongly(program, brought, random)):
+    if hostile and brought.parts and (joined := joined_wrongly(program, brought, random)):
         raise Wrong(Reason.PARTS_JOINED, joined)
     if ProofCheck.REPLICAS in checks and not _provably_alike(program):
         pair = AtomPair.of(program.problem, program.outputs, reference.outputs)
@@ -179,9 +179,12 @@ class _Trial:
             if a is b:
                 continue
             spec = self.specs[port]
-            sizes = np.broadcast_to(np.maximum(self.draw.sizes.get(port, np.ones(1)), SMALLEST), spec.size)
-            for rank, part in compared(spec.valid, a.row, b.row, ranks=self.program.problem.ranks):
-                off = _off(a.on(rank)[part], b.on(rank)[part], sizes[part])
+            ranks = self.program.problem.ranks
+            given = np.maximum(self.draw.sizes.get(port, np.ones(1)), SMALLEST)
+            of_ranks = np.broadcast_to(given, (ranks, spec.size))
+            for rank, part in compared(spec.valid, a.row, b.row, ranks=ranks):
+                sizes = of_ranks[rank][part]
+                off = _off(a.on(rank)[part], b.on(rank)[part], sizes)
                 worst = int(off.argmax())
                 if not off[worst] <= bound:
                     which = "" if port in self.program.outputs else ", the gradient made of what is saved"
@@ -190,7 +193,7 @@ class _Trial:
                         reason,
                         f"{port_text(port)}{which}, on rank {rank}, element {worst}, {label}:"
                         f" expected {b.on(rank)[worst]:.10g}, got {a.on(rank)[worst]:.10g} {how}"
-                        f" (may be off by {bound:g} of its size, or of {sizes[part][worst]:g})",
+                        f" (may be off by {bound:g} of its size, or of {sizes[worst]:g})",
                     )
                 largest = max(largest, float(off[worst]))
         return largest

@@ -1,16 +1,18 @@
-"""Several parts of the data (tokens) in one output of a nonlinear Program.
+"""Several parts of the data (tokens, heads) in one output of a nonlinear Program.
 
 No data shows this well: a term that is 0 in every draw may be anything else. So it is read off the Program. An
 output with a row for each part is made of that part alone; an output of all parts is the mean of such an output.
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overlayccl_core.program.arithmetics import PRIME, Array, Modular, is_max
+from overlayccl_core.program.attention import OPERATIONS
 from overlayccl_core.program.facts import value_numbers
 from overlayccl_core.program.kinds import DType, Kind
 from overlayccl_core.program.meaning import RankData, evaluate
@@ -127,16 +129,32 @@ class _Owners:
 
     def rowwise(self, operands: list[Array], first: Ints, node: Node) -> Array:
         """Join the owners of all operands, over whole rows if an element is made of a row."""
+        if node.row.operation.form is Form.HEADS:
+            made = _of_heads(operands, node)
+            return np.broadcast_to(made, (max(len(made), len(first)), node.size))
         rows = node.row.rows(operands)
         if node.row.operation.form in (Form.REDUCE, Form.PICK):
             rows = [_owner(x, -1)[..., None] for x in rows]
         elif node.row.operation.form is Form.ONE_HOT:
             rows = [np.repeat(x, node.row.width, -1) for x in rows]
-        made, *others = rows
-        for other in others:
-            both = np.where(other == 0, made, np.where(made == 0, other, _SEVERAL))
-            made = np.where(made == other, made, both)
+        made = _joined(rows)
         return np.broadcast_to(made.reshape(len(made), -1), (max(len(made), len(first)), node.size))
+
+
+def _of_heads(operands: list[Array], node: Node) -> Array:
+    """Return the owners of attention: a head is made of its own operands, and without keys each query is."""
+    of, operation = node.row.heads_of([x.shape[1] for x in operands]), OPERATIONS[node.row.name]
+    count = of.heads * (1 if "k" in operation.operands else of.queries)
+    made = _joined([_owner(x.reshape(len(x), count, -1), -1) for x in operands])
+    return np.concatenate([np.repeat(made, prod(of.shape(x)) // count, 1) for x in operation.results], 1)
+
+
+def _joined(operands: list[Array]) -> Array:
+    made, *others = operands
+    for other in others:
+        both = np.where(other == 0, made, np.where(made == 0, other, _SEVERAL))
+        made = np.where(made == other, made, both)
+    return made
 
 
 def _owner(x: Array, axis: int) -> Array:

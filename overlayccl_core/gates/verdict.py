@@ -27,7 +27,7 @@ class Reason(StrEnum):
     INACCURATE = "inaccurate"  # in its own dtypes, outside the bound of its class
     RANKS_DIFFER = "ranks_differ"  # bits of a replicated output depend on the rank
     TOO_LARGE = "too_large"  # not provable within the budget
-    PARTS_JOINED = "parts_joined"  # not linear, joins parts (tokens) in a way hidden from data
+    PARTS_JOINED = "parts_joined"  # not linear, joins parts (tokens, heads) in a way hidden from data
     BELOW_FLOOR = "below_floor"  # a physically impossible time
     CRASHED = "crashed"  # ended the process of a rank
     HUNG = "hung"  # ranks took no step

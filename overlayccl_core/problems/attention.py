@@ -57,6 +57,7 @@ def problem(case: Case) -> Problem:
         linear=False,
         nonlinear=Nonlinear(
             draws=partial(draws, case),
+            parts=dict.fromkeys((*IN, OUT, LSE), case["heads"]),
             operations=frozenset(OPERATIONS),
             backward=_backward(case),
             backward_reference=backward_reference,
@@ -79,7 +80,11 @@ def _backward(case: Case) -> Problem:
         ),
         parameters=_parameters(case),
         linear=False,
-        nonlinear=Nonlinear(draws=partial(backward_draws, case), operations=frozenset(OPERATIONS)),
+        nonlinear=Nonlinear(
+            draws=partial(backward_draws, case),
+            parts=dict.fromkeys((*inputs, *GRADIENTS), case["heads"]),
+            operations=frozenset(OPERATIONS),
+        ),
     )
 
 

@@ -89,8 +89,8 @@ class Draw:
 
     Attributes:
         inputs: port -> [ranks, elements], or [1, elements] if all ranks hold the same.
-        sizes: output -> sizes of its elements (default: 1). An error is relative to the larger of element and
-            size.
+        sizes: output -> sizes of its elements (default: 1), of each rank or equal on all. An error is relative to
+            the larger of element and size.
     """
 
     inputs: Mapping[Port, NDArray[Any]]
@@ -113,9 +113,10 @@ class Nonlinear:
     Attributes:
         draws: draws(random, hostile, alike) gives the trial inputs; not hostile: the friendliest data only. Raises
             TooLarge if it cannot try everything that a Program treats apart.
-        parts: port -> number of its rows, one for each of many parts of equal meaning (tokens).
+        parts: port -> number of its rows, one for each of many parts of equal meaning (tokens, heads). An
+            output in `parts` is made of one part in each row.
         named: Ports with an element in a row for each thing named by ids (words), split over the ranks in order;
-            -inf there is padding. Without `parts` and `named` nothing is known to be alike.
+            -inf there is padding. Without `named` nothing is known to be alike.
         operations: The nonlinear operations (rowwise.py) that may solve it; no others.
         means: output -> the port of `parts` whose mean it is, as a scaled sum; every other output is in `parts`.
         backward: The backward Problem. Its inputs are ports of the forward under their own names (outputs saved or

@@ -1,4 +1,4 @@
-# ruff: noqa: B905, RUF005, RUF059  the language has no stars; some values nobody reads
+# ruff: noqa: B905, RUF005  the language has no stars
 """Attention that is nearly right, and honest ways of it. Read as text, never executed."""
 
 from overlayccl_core.program.language import (
@@ -6,17 +6,14 @@ from overlayccl_core.program.language import (
     all_gather,
     all_reduce,
     attend,
-    attend_backward,
     collective_permute,
     combine,
     concat,
     exp,
     index_select,
-    reduce_scatter,
     reduce_sum,
     reshape,
     scale,
-    select,
     slice_axis,
     sub,
     zeros,
@@ -24,8 +21,7 @@ from overlayccl_core.program.language import (
 
 
 def reference(io, p):
-    q, k, v = _read(io)
-    _write(io, attend(q, _whole(k), _whole(v), p.first_position, 0))
+    _write(io, _right(io, p))
 
 
 def attends_to_the_keys_from_the_last_rank_on(io, p):
@@ -154,11 +150,19 @@ def doubles_the_scores(io, p):
     _write(io, attend(scale(q, 2), _whole(k), _whole(v), p.first_position, 0))
 
 
-def adds_a_trace_of_the_next_head(io, p):
+def scales_the_scores(io, p):
     q, k, v = _read(io)
-    out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
-    order = list(range(1, p.heads)) + [0]
-    _write(io, [add(out, scale(index_select(out, order), 1, 10**10)), lse])
+    _write(io, attend(scale(q, 10**8 + 1, 10**8), _whole(k), _whole(v), p.first_position, 0))
+
+
+def scales_the_result(io, p):
+    out, lse = _right(io, p)
+    _write(io, [scale(out, 10**8 + 1, 10**8), lse])
+
+
+def adds_a_trace_of_the_next_head(io, p):
+    out, lse = _right(io, p)
+    _write(io, [add(out, scale(_of_the_next_head(p, out), 1, 10**10)), lse])
 
 
 def adds_a_trace_to_the_scores(io, p):
@@ -169,94 +173,59 @@ def adds_a_trace_to_the_scores(io, p):
     _write(io, attend(q, add(k, scale(index_select(k, order, 1), 1, 10**6)), _whole(v), p.first_position, 0))
 
 
-def takes_exponentials_without_a_maximum(io, p):
-    """Of the lse, which is no operation of attention's."""
+def adds_a_trace_of_what_is_behind(io, p):
+    q, k, v = _read(io)
+    k, v = _whole(k), _whole(v)
+    out, lse = attend(q, k, v, p.first_position, 0)
+    everything = attend(q, k, v, p.sequence, 0)[0]
+    _write(io, [add(out, scale(sub(everything, out), 1, 10**10)), lse])
+
+
+# --------------------------------------------------------------------------------------------------- infinities
+def adds_zero_times_the_next_head(io, p):
+    """Which is NaN where that is infinite."""
+    out, lse = _right(io, p)
+    _write(io, [add(out, scale(_of_the_next_head(p, out), 0)), lse])
+
+
+def adds_the_next_head_s_lse_less_itself(io, p):
+    out, lse = _right(io, p)
+    other = _of_the_next_head(p, lse)
+    _write(io, [out, add(lse, sub(other, other))])
+
+
+def combines_with_the_next_head_unseen(io, p):
     q, k, v = _read(io)
     out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
+    unseen = attend(q, _of_the_next_head(p, k), _of_the_next_head(p, v), 0, p.sequence)
+    _write(io, combine(out, lse, unseen[0], unseen[1]))
+
+
+# --------------------------------------------------------------------------------------------------- digits
+def rounds_the_queries(io, p):
+    q, k, v = _read(io)
+    _write(io, attend(_rounded(q), _whole(k), _whole(v), p.first_position, 0))
+
+
+def rounds_the_result(io, p):
+    out, lse = _right(io, p)
+    _write(io, [_rounded(out), lse])
+
+
+def rounds_the_lse(io, p):
+    out, lse = _right(io, p)
+    _write(io, [out, _rounded(lse)])
+
+
+def takes_exponentials_without_a_maximum(io, p):
+    """Of the lse, which is no operation of attention's."""
+    out, lse = _right(io, p)
     _write(io, [out, sub(lse, sub(exp(lse), exp(lse)))])
 
 
 def takes_the_largest_of_the_ranks(io, p):
-    q, k, v = _read(io)
-    out, lse = attend(q, _whole(k), _whole(v), p.first_position, 0)
+    out, lse = _right(io, p)
     _write(io, [add(out, scale(all_reduce(out, "max"), 1, 10**12)), lse])
-
-
-# --------------------------------------------------------------------------------------------------- backward
-def gradient_reference(io, p):
-    _backward(io, p, 0, [])
-
-
-def goes_back_part_by_part(io, p):
-    """Sums of the gradients of parts, all of which are here."""
-    q, k, v, out, lse, d_out = _given(io)
-    positions, whole_k, whole_v = p.shard_shape[1], _whole(k), _whole(v)
-    d_q, others = [], []
-    for r in range(p.world_size):
-        part = [slice_axis(x, 1, r * positions, positions) for x in (whole_k, whole_v)]
-        made = attend_backward(q, part[0], part[1], out, lse, d_out, p.first_position, r * positions)
-        d_q = [add(d_q[0], made[0])] if d_q else made[:1]
-        others += [made[1:]]
-    io.write("d_q", d_q[0])
-    for i, name in enumerate(("d_k", "d_v")):
-        io.write(name, reduce_scatter(concat([part[i] for part in others], 1), 1))
-
-
-def sees_the_next_position_backward(io, p):
-    _backward(io, p, 1, [])
-
-
-def keeps_its_own_part_of_the_gradients(io, p):
-    """Nothing is summed over the ranks."""
-    q, k, v, out, lse, d_out = _given(io)
-    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
-    io.write("d_q", d_q)
-    for name, x in (("d_k", d_k), ("d_v", d_v)):
-        io.write(name, slice_axis(x, 1, p.first_position, p.shard_shape[1]))
-
-
-def leaves_the_last_rank_s_gradients_out(io, p):
-    _backward(io, p, 0, [1] * (p.world_size - 1) + [0])
-
-
-def takes_the_cotangent_for_the_result(io, p):
-    q, k, v, out, lse, d_out = _given(io)
-    _gradients(io, p, q, k, v, d_out, lse, d_out)
-
-
-def takes_no_result(io, p):
-    """As if no score had a part in the sum of the weights."""
-    q, k, v, out, lse, d_out = _given(io)
-    _gradients(io, p, q, k, v, scale(out, 0), lse, d_out)
-
-
-def takes_the_lse_of_its_own_part(io, p):
-    q, k, v, out, lse, d_out = _given(io)
-    _gradients(io, p, q, k, v, out, attend(q, k, v, 0, 0)[1], d_out)
-
-
-def exchanges_the_gradients_of_keys_and_values(io, p):
-    q, k, v, out, lse, d_out = _given(io)
-    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
-    io.write("d_q", d_q)
-    io.write("d_v", reduce_scatter(d_k, 1))
-    io.write("d_k", reduce_scatter(d_v, 1))
-
-
-def hands_gradients_to_the_next_rank(io, p):
-    """The last step, which brings them home, is missing."""
-    q, k, v, out, lse, d_out = _given(io)
-    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, p.first_position, 0)
-    io.write("d_q", d_q)
-    for name, x in (("d_k", d_k), ("d_v", d_v)):
-        io.write(name, _handed_on(p, reduce_scatter(x, 1)))
-
-
-def adds_a_trace_of_the_next_head_s_gradient(io, p):
-    q, k, v, out, lse, d_out = _given(io)
-    order = list(range(1, p.heads)) + [0]
-    more = scale(index_select(d_out, order), 1, 10**10)
-    _gradients(io, p, q, k, v, out, lse, add(d_out, more))
 
 
 # --------------------------------------------------------------------------------------------------- pieces
@@ -264,8 +233,9 @@ def _read(io):
     return [io.read(name) for name in ("q", "k", "v")]
 
 
-def _given(io):
-    return [io.read(name) for name in ("q", "k", "v", "out", "lse", "d_out")]
+def _right(io, p):
+    q, k, v = _read(io)
+    return attend(q, _whole(k), _whole(v), p.first_position, 0)
 
 
 def _write(io, found):
@@ -279,6 +249,15 @@ def _whole(x):
 
 def _head(x, h):
     return slice_axis(x, 0, h, 1)
+
+
+def _of_the_next_head(p, x):
+    return index_select(x, list(range(1, p.heads)) + [0])
+
+
+def _rounded(x):
+    """Less the digits that no sum with a thousand times as much keeps."""
+    return sub(add(x, scale(x, 1000)), scale(x, 1000))
 
 
 def _handed_on(p, x):
@@ -300,20 +279,3 @@ def _combined(parts):
     for part in parts[1:]:
         found = combine(found[0], found[1], part[0], part[1])
     return found
-
-
-def _backward(io, p, ahead, mask):
-    q, k, v, out, lse, d_out = _given(io)
-    _gradients_of(io, p, q, k, v, out, lse, d_out, ahead, mask)
-
-
-def _gradients(io, p, q, k, v, out, lse, d_out):
-    _gradients_of(io, p, q, k, v, out, lse, d_out, 0, [])
-
-
-def _gradients_of(io, p, q, k, v, out, lse, d_out, ahead, mask):
-    first = [first + ahead for first in p.first_position]
-    d_q, d_k, d_v = attend_backward(q, _whole(k), _whole(v), out, lse, d_out, first, 0)
-    io.write("d_q", d_q)
-    for name, x in (("d_k", d_k), ("d_v", d_v)):
-        io.write(name, reduce_scatter(select(x, mask) if mask else x, 1))

@@ -2,7 +2,8 @@
 
 The scores of a query are of a kind: small, large, equal, or with one far above all others, at each rank in turn. So
 in some draws a later key is far above, which the query must not see. From draw to draw a query goes on to the next
-kind.
+kind. In some heads the last value is far larger than the others, and the first cotangent: a trace of one shows
+where nobody may see it.
 """
 
 from collections.abc import Iterator
@@ -42,6 +43,9 @@ HEIGHTS = (30, 1e4)  # least and largest score far above
 IN_16_BITS = 0.1  # of both, which float16 holds
 SIZES = (1.0, 0.0, 2.0**20, 1.0, 2.0**-20)  # of the values of a head, and of its cotangents
 SIZES_IN_16_BITS = (1.0, 0.0, 4.0, 1.0, 0.25)
+UNEVEN = 3  # of these sizes: in 32 bits a single position is far larger
+LARGER = 2.0**20  # so many times
+LAST, FIRST = -1, 0  # the position: of the value that one query alone sees, of the cotangent of one key alone
 LEEWAY = 8  # scores of this size double the allowed error
 LEAST_DRAWS = 4
 MULTIPLIED = 2**35  # at most, in all draws of a Program: half a minute
@@ -54,8 +58,8 @@ class _Drawn:
 
     Attributes:
         kinds: In words, of a query of every rank, [heads][positions of a rank].
-        values: Sizes of the values of each head.
-        leeway: Allowed error of a query, [heads, positions of a rank]: large scores round in larger steps.
+        values: Sizes of the values, [heads, positions].
+        leeway: Allowed error of a query, [heads, positions]: large scores round in larger steps.
     """
 
     q: Floats
@@ -66,21 +70,31 @@ class _Drawn:
     values: Floats
     leeway: Floats
 
-    def of_gradients(self, cotangents: Floats | float = 1.0) -> dict[Port, Floats]:
-        """Sizes of the gradients, for cotangents of these sizes in each head."""
-        width, each = self.q.shape[2], np.broadcast_to(cotangents, self.values.shape)[:, None]
-        largest = self.leeway.max(1, keepdims=True) * np.ones_like(self.leeway)
-        of_values = each * self.values[:, None]
-        queries = np.maximum(np.abs(self.q.astype(np.float64)).max((1, 2)), 1)[:, None]
-        return {
-            ("d_q",): _rows(of_values * self.leeway, width),
-            ("d_k",): _rows(of_values * largest * queries, width),
-            ("d_v",): _rows(each * largest, width),
-        }
+    def of_gradients(self, cotangents: Floats) -> dict[Port, Floats]:
+        """Sizes of the gradients, [heads, positions, width], for cotangents of these sizes, [heads, positions].
+
+        That of a key or value adds up what the queries allow, each by its weight: one inaccurate query must not
+        excuse the keys to which it does not attend.
+        """
+        of_values = cotangents * self.leeway
+        of_scores = of_values * self.values
+        least = cotangents.min(1)[:, None, None]
+        d_k, d_v = (np.empty(self.q.shape, np.float32) for _ in range(2))
+        for head, (q, k) in enumerate(zip(self.q, self.k, strict=True)):
+            weights = _weights(q.astype(np.float32), k.astype(np.float32)).T
+            d_k[head] = weights @ (of_scores[head][:, None] * np.abs(q)).astype(np.float32)
+            d_v[head] = (weights @ of_values[head].astype(np.float32))[:, None]
+        d_k += least * self.values.min(1)[:, None, None]
+        d_v += least
+        return {("d_q",): self.rows(of_scores), ("d_k",): d_k, ("d_v",): d_v}
+
+    def rows(self, sizes: Floats) -> Floats:
+        """One for each element, of sizes [heads, positions]."""
+        return np.broadcast_to(sizes[..., None], self.q.shape)
 
     def label(self, port: Port, element: int) -> str:
         """Say of which kind a query is; a key and a value are of a head."""
-        positions = self.leeway.shape[1]
+        positions = len(self.kinds[0])
         head, rest = divmod(element, positions * (1 if port == LSE else self.q.shape[2]))
         position = rest if port == LSE else rest // self.q.shape[2]
         what = f"of head {head}, position {position} of the rank's"
@@ -91,10 +105,12 @@ class _Drawn:
 
 def draws(case: Case, random: Random, hostile: bool, alike: Alike | None) -> Iterator[Draw]:
     """Draw until every query had each kind, and a score far above at each rank; fewer if there are very many."""
-    width = case["head_dim"]
     for drawn in _drawn(case, random, hostile):
-        sizes = {OUT: _rows(drawn.values[:, None] * drawn.leeway, width), **drawn.of_gradients()}
-        yield Draw(inputs=_given(case, drawn), label=drawn.label, sizes=sizes)
+        sizes = {
+            OUT: drawn.rows(drawn.values * drawn.leeway),
+            **drawn.of_gradients(np.ones_like(drawn.leeway)),
+        }
+        yield Draw(inputs=_given(case, drawn), label=drawn.label, sizes=_all_spread(case, sizes))
 
 
 def backward_draws(case: Case, random: Random, hostile: bool, alike: Alike | None) -> Iterator[Draw]:
@@ -104,8 +120,8 @@ def backward_draws(case: Case, random: Random, hostile: bool, alike: Alike | Non
         q, k, v = (x.astype(np.float64) for x in (drawn.q, drawn.k, drawn.v))
         with np.errstate(all="ignore"):
             out, lse = OPERATIONS["attend"].meaning(q, k, v, 0, unseen(np.dtype(np.float64)))
-        cotangents = _sizes(case, 2 * number + 1) if hostile else np.ones(case["heads"])
-        d_out = cotangents[:, None, None] * random.standard_normal(q.shape)
+        cotangents = _sizes(case, 2 * number + 1, FIRST) if hostile else np.ones_like(lse)
+        d_out = cotangents[..., None] * random.standard_normal(q.shape)
         made = {OUT: out, LSE: lse, ("d_out",): d_out}
         yield Draw(
             inputs={
@@ -113,7 +129,7 @@ def backward_draws(case: Case, random: Random, hostile: bool, alike: Alike | Non
                 **{p: _spread(case, x).astype(_wide(dtype) if p == LSE else dtype) for p, x in made.items()},
             },
             label=drawn.label,
-            sizes=drawn.of_gradients(cotangents),
+            sizes=_all_spread(case, drawn.of_gradients(cotangents)),
         )
 
 
@@ -126,7 +142,8 @@ def _drawn(case: Case, random: Random, hostile: bool) -> Iterator[_Drawn]:
     for draw in range(number):
         turn = (first + draw) % turns if hostile else np.zeros((heads, positions), np.int64)
         around = AROUNDS[draw % len(AROUNDS)] if hostile and width > 1 else 0
-        yield _of_kinds(case, random, turn, around, _sizes(case, draw) if hostile else np.ones(heads))
+        values = _sizes(case, draw, LAST) if hostile else np.ones((heads, case["sequence"]))
+        yield _of_kinds(case, random, turn, around, values)
 
 
 def _of_kinds(case: Case, random: Random, turn: NDArray[np.int64], around: float, values: Floats) -> _Drawn:
@@ -153,7 +170,7 @@ def _of_kinds(case: Case, random: Random, turn: NDArray[np.int64], around: float
     if around:
         q[..., 0] = around * root
     dtype = NUMPY_DTYPES[case.dtype]
-    typed = q.astype(dtype), k.astype(dtype), (values[:, None, None] * v).astype(dtype)
+    typed = q.astype(dtype), k.astype(dtype), (values[..., None] * v).astype(dtype)
     largest = np.linalg.norm(q, axis=2) * np.linalg.norm(k, axis=2).max(1, keepdims=True) / root
     names = [*NAMES, *(f"a score far above the others at rank {r}" for r in range(ranks))]
     return _Drawn(
@@ -163,15 +180,32 @@ def _of_kinds(case: Case, random: Random, turn: NDArray[np.int64], around: float
         kinds=[[names[n] for n in row] for row in turn],
         around=around,
         values=values,
-        leeway=1 + largest.reshape(heads, ranks, positions).max(1) / LEEWAY,
+        leeway=1 + largest / LEEWAY,
     )
 
 
-def _sizes(case: Case, draw: int) -> Floats:
-    """Sizes of the values of each head."""
-    sizes = np.array(SIZES_IN_16_BITS if case.dtype.bytes == 2 else SIZES)
-    of_head: Floats = sizes[(np.arange(case["heads"]) + draw) % len(sizes)]
-    return of_head
+def _weights(q: Floats, k: Floats) -> Floats:
+    """Of each query, for the keys that it sees."""
+    scores = q @ k.T / q.dtype.type(sqrt(q.shape[1]))
+    scores[np.triu_indices(len(q), 1)] = -np.inf
+    scores -= scores.max(1, keepdims=True)
+    weights: Floats = np.exp(scores, out=scores)
+    weights /= weights.sum(1, keepdims=True)
+    return weights
+
+
+def _sizes(case: Case, draw: int, larger: int) -> Floats:
+    """Sizes of the values of all positions, [heads, positions]; `larger`: the position of a far larger one."""
+    short = case.dtype.bytes == 2
+    turn = (np.arange(case["heads"]) + draw) % len(SIZES)
+    sizes: Floats = np.array(SIZES_IN_16_BITS if short else SIZES)[turn][:, None] * np.ones(case["sequence"])
+    if not short:
+        sizes[turn == UNEVEN, larger] *= LARGER
+    return sizes
+
+
+def _all_spread(case: Case, sizes: dict[Port, Floats]) -> dict[Port, Floats]:
+    return {port: _spread(case, x) for port, x in sizes.items()}
 
 
 def _given(case: Case, drawn: _Drawn) -> dict[Port, Floats]:
@@ -186,8 +220,3 @@ def _spread(case: Case, x: Floats) -> Floats:
 
 def _wide(dtype: Any) -> Any:
     return np.float32 if dtype.itemsize == 2 else dtype
-
-
-def _rows(sizes: Floats, width: int) -> Floats:
-    """One for each element of these rows."""
-    return np.repeat(sizes, width)

@@ -36,8 +36,9 @@ def cautions(worth: Worth) -> list[str]:
 def added_nothing(worth: Worth) -> Iterator[str]:
     """Say that a known way was chosen."""
     if worth.deployed is not None and worth.known:
-        chosen = arm_label(worth.deployed.ran_as)
-        yield f"The search added nothing here: what was chosen is {chosen}, which people write."
+        chosen, own = arm_label(worth.deployed.ran_as), "the calls that a script without deploy/ makes"
+        whose = own if worth.is_developers else "which people write"
+        yield f"The search added nothing here: what was chosen is {chosen}, {whose}."
 
 
 def _of_deployed(worth: Worth) -> Iterator[str]:

@@ -92,6 +92,12 @@ class Worth:
         """Whether the choice needs no search: a gain over another known way is then not this project's."""
         return self.deployed is not None and not self.deployed.needs_search
 
+    @property
+    def is_developers(self) -> bool:
+        """Whether what stands makes the developer's own calls, so that nothing is to be changed."""
+        stands = self.instead or self.deployed
+        return stands is not None and stands.ran_as == ArmName.DEVELOPER
+
     def needs_no_search(self, other: SplitRow | None) -> bool:
         """Whether a known way stands, and measured no slower than another: no ratio of the two is told."""
         speedup = self.speedup_over(other)

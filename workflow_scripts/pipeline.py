@@ -12,7 +12,7 @@ from overlayccl_core import catalog
 from overlayccl_core.archiving.manifest import command_of, commit_of, configured
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration import captured
-from overlayccl_core.configuration.cases import all_cases, cases_of_model, steps_of
+from overlayccl_core.configuration.cases import all_cases, cases_of_model, cases_of_payloads, steps_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import Model, label, problems_of, sites_of
@@ -221,6 +221,12 @@ class Pipeline:
                 "microbatches, so there is nothing to compare: --config preset=sweep-m has one"
             )
         return several
+
+    @property
+    def swept_payloads(self) -> str:
+        """The settings of the target `sweep_payload`. ValueError if one of its payloads has no Case here."""
+        cases_of_payloads(self.settings.sweep_payload, self.deployment)
+        return self.settings.part("sweep_payload")
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:

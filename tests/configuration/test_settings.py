@@ -16,6 +16,7 @@ FILE = ROOT / "config" / "config.yaml"
 
 
 PROBING = {"turns": 1, "probes": 1, "seconds": 1, "draws": 1}
+DECOMPOSE = {"minimum_steps": 2, "maximum_steps": 3}
 ABLATIONS = {"problems": ["tp_mlp"], "searches": ["offline@0"], "begin": "developer", "seeds": 2}
 
 
@@ -78,6 +79,7 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: ", "give intervals")),
         ({"ablations": {**ABLATIONS, "begin": "all"}}, ("ablations.begin", "'library' or 'developer'")),
         ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: ", "'tp_mpl'")),
+        ({"decompose": {**DECOMPOSE, "half_width": 5}}, ("decompose.half_width: ", "less than 1 (got 5)")),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),
         ({"bench": {"seconds": 1, "minimum_rounds": 9, "maximum_rounds": 5}}, ("minimum_rounds", "9 and 5")),

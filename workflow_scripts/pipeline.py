@@ -306,22 +306,30 @@ class Pipeline:
         return tuple(sorted({file for kind in self.rules[rule].plugins for file in of.files(kind)}))
 
 
-def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool = True) -> Pipeline:
+def prepare(
+    config: Mapping[str, Any],
+    overrides: Iterable[str],
+    *,
+    starts: bool = True,
+    configfiles: Iterable[Path] = (),
+) -> Pipeline:
     """Check everything checkable before a job starts.
 
     Args:
         config: The configuration, merged by Snakemake.
         overrides: The keys from --config.
         starts: Whether jobs will start; a plan needs no library and no cluster.
+        configfiles: Those of the command line.
 
     Raises:
         ValueError: Names the file, the field and the mend.
     """
     overrides = tuple(overrides)
     fields_of(Path(FILE))  # Snakemake has merged it, and accepts a repeated field
-    settings = load_settings(config, overrides=overrides)
+    laid_over = [fields_of(file) for file in configfiles]
+    settings = load_settings(config, overrides=overrides, laid_over=laid_over)
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
-    settings = load_settings(config, overrides=overrides, usual=deployment.preset)
+    settings = load_settings(config, overrides=overrides, usual=deployment.preset, laid_over=laid_over)
     check_models(settings.models)
     lacking = {m: needs for m in settings.models if (needs := unsolved(m, settings.problems, deployment))}
     for model, needs in lacking.items() if "models" in overrides else ():

@@ -144,6 +144,21 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
         load(config(), overrides=["fit"])
 
 
+def test_a_file_laid_over_the_configuration_stands_above_a_preset_but_its_own() -> None:
+    smoke = read(FILE, {"preset": "smoke"})
+    case = [{"sizes": [4]}]
+    own = {"longrun": {"steps": 12}, "cases": {"grad_ar": case}, "models": ["nano"]}
+    merged = config(preset="smoke", models=["nano"])
+    merged["longrun"] = {**merged["longrun"], **own["longrun"]}
+    merged["cases"] = {**merged["cases"], **own["cases"]}
+    assert load(merged).longrun == smoke.longrun != read(FILE).longrun
+    mine = load(merged, laid_over=[own])
+    assert mine.longrun == smoke.longrun.changed(steps=12) and mine.models == ("nano",)
+    assert mine.cases == {**smoke.cases, "grad_ar": tuple(case)} and mine.bench == smoke.bench
+    assert load({**merged, "models": "nano-dp"}, overrides=["models"], laid_over=[own]).models == ("nano-dp",)
+    assert load(merged, laid_over=[{**own, "presets": merged["presets"]}]) == load(merged)
+
+
 def test_a_part_has_the_declared_fields_and_raises_on_others() -> None:
     whole = read(FILE)
     part = Settings.from_part(whole.part("probe", "heldout_seed"))

@@ -147,7 +147,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
 def test_a_file_laid_over_the_configuration_stands_above_a_preset_but_its_own() -> None:
     smoke = read(FILE, {"preset": "smoke"})
     case = [{"sizes": [4]}]
-    own = {"longrun": {"steps": 12}, "cases": {"grad_ar": case}, "models": ["nano"]}
+    own: dict[str, Any] = {"longrun": {"steps": 12}, "cases": {"grad_ar": case}, "models": ["nano"]}
     merged = config(preset="smoke", models=["nano"])
     merged["longrun"] = {**merged["longrun"], **own["longrun"]}
     merged["cases"] = {**merged["cases"], **own["cases"]}

@@ -155,7 +155,7 @@ def row(archive: Archive, model: str) -> Iterator[str]:
     of = archive.worth(model)
     mine, over, beside = of.deployed, of.speedup_over(of.developer), of.speedup_over(of.rival)
     alone = of.needs_no_search(of.rival)
-    if mine is None or of.instead or over is None or not (alone or beside):
+    if mine is None or of.instead or of.is_developers or over is None or not (alone or beside):
         raise ValueError(f"{model}: its choice does not stand, or has no ratio: another one is an example")
     kind = "a known way: people write it, too" if of.known else "a find of the search"
     yield (

@@ -64,6 +64,7 @@ try:
         config,
         overrides=workflow.config_settings.config,
         starts=starts_jobs(workflow.output_settings.dryrun),
+        configfiles=workflow.config_settings.configfiles,
     )
     RESULTS = f"results/{PIPELINE.settings.tree}"
     if (

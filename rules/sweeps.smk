@@ -90,7 +90,7 @@ use rule on_ranks as time_payloads with:
         **stage(
             "time_payloads",
             compared=MEASURED,
-            settings=PIPELINE.settings.part("sweep_payload"),
+            settings=lambda _wildcards: PIPELINE.swept_payloads,
             partial=launches_below(SWEEP_PAYLOAD),
         ),
     message:

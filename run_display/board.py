@@ -3,11 +3,13 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.measuring.progress import ProgressStep
+from overlayccl_core.tables import attempts
 from run_display.expected import Expectations, total_left_s
 from workflow_scripts.progress import progress_file
 
@@ -104,6 +106,22 @@ def about(seconds: float, word: str = "about") -> str:
     return f"{word} {round(seconds / 60)} min"
 
 
+def was_killed(logs: Sequence[str]) -> bool:
+    """Return whether a failed job ended in the middle of its work: its attempt has no end, its log no reason."""
+    for log in map(Path, logs):
+        noted = attempts.read(attempts.file_of(log))
+        if noted and noted[-1].ended is None:
+            with suppress(OSError):
+                return not _reasons(log.read_text().splitlines())
+            return True
+    return False
+
+
+def _reasons(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that begin a message of an error."""
+    return [k for k, line in enumerate(lines) if ": ERROR: " in line or ": BUG: " in line]
+
+
 def last_words(logs: Sequence[str]) -> str:
     """Return a failed job's message or traceback, from the end of its log."""
     for log in logs:
@@ -111,6 +129,6 @@ def last_words(logs: Sequence[str]) -> str:
             lines = Path(log).read_text().splitlines()
         except OSError:
             continue
-        marks = [k for k, line in enumerate(lines) if ": ERROR: " in line or ": BUG: " in line]
+        marks = _reasons(lines)
         return "\n".join(lines[marks[-1] :] if marks else lines[-20:])
     return ""

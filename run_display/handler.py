@@ -15,7 +15,7 @@ from typing import Any
 from snakemake.logging import ColorizingTextHandler, logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from run_display.board import Board, last_words
+from run_display.board import Board, last_words, was_killed
 from run_display.expected import Expectations, name_of
 from run_display.screen import LogScreen, Screen, Terminal
 from workflow_scripts.causes import again
@@ -23,6 +23,7 @@ from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE
 
 INTERRUPTED = "Terminating processes on user request"  # Snakemake's message at Ctrl-C
 KEPT = "what was measured so far is kept, and the same command goes on from there"
+KILLED = "it was killed (out of memory, a time limit, or `kill`)"
 AT_THE_END = ("Complete log", "Elapsed time")  # of Snakemake's messages without a level of warning
 
 
@@ -98,7 +99,10 @@ class RunHandler(logging.Handler):
                 if self.interrupted:
                     return  # it ended on request
                 name = ended[0] if ended else fields["rule_name"]
-                self.failed.append(f"{name} failed, and this is why:\n{last_words(fields['log'])}".rstrip())
+                why = [last_words(fields["log"])]
+                if was_killed(fields["log"]):
+                    why.append(f"{KILLED}: {KEPT}")
+                self.failed.append("\n".join([f"{name} failed, and this is why:", *filter(None, why)]))
             case _:
                 pass
 

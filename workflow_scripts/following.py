@@ -20,6 +20,7 @@ RUN = "OVERLAYCCL_RUN"  # variable with the file and the identity of a job's run
 ELSEWHERE = "OVERLAYCCL_ELSEWHERE"  # variable with the reason to measure nothing
 SURE_S = 3.0  # a job's check locks the run's file for a moment
 LOOK_S = 0.5
+ALIVE_S = 2.0  # so often a job notes that it works
 SURE = 2  # checks in a row to find it gone
 GONE = signal.SIGUSR1  # a script's job begun with `&` ignores Ctrl-C
 END_S = 60.0  # enough for a job's ranks to end and their samples to be kept
@@ -33,8 +34,11 @@ def refuse_elsewhere() -> None:
         raise ValueError(why)
 
 
-def follow(say: Callable[[str], None]) -> None:
-    """End this job, as Ctrl-C would, once its run is gone. Do nothing without a run."""
+def follow(say: Callable[[str], None], alive: Callable[[], None] = lambda: None) -> None:
+    """End this job, as Ctrl-C would, once its run is gone. Do nothing without a run.
+
+    alive: called every few seconds until then, from another thread.
+    """
     file, _, identity = os.environ.get(RUN, "").rpartition(":")
     if not file:
         return
@@ -50,11 +54,17 @@ def follow(say: Callable[[str], None]) -> None:
     if _gone_for_sure(*look):  # while this job was queued
         say("the run that began this is gone: ending")
         raise KeyboardInterrupt
-    threading.Thread(target=_end_when_gone, args=(*look, say), daemon=True).start()
+    threading.Thread(target=_end_when_gone, args=(*look, say, alive), daemon=True).start()
 
 
-def _end_when_gone(run: Path, identity: str, locks_tell: bool, say: Callable[[str], None]) -> None:
+def _end_when_gone(
+    run: Path, identity: str, locks_tell: bool, say: Callable[[str], None], alive: Callable[[], None]
+) -> None:
+    noted = -ALIVE_S
     while not _gone_for_sure(run, identity, locks_tell):
+        if (now := time.monotonic()) - noted >= ALIVE_S:
+            alive()
+            noted = now
         time.sleep(LOOK_S)
     say("the run that began this is gone: ending")
     os.kill(os.getpid(), GONE)

@@ -12,7 +12,7 @@ from overlayccl_core import catalog
 from overlayccl_core.archiving.manifest import command_of, commit_of, configured
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration import captured
-from overlayccl_core.configuration.cases import all_cases, cases_of_model, steps_of
+from overlayccl_core.configuration.cases import all_cases, cases_of_model, cases_of_payloads, steps_of
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.deployment import load as load_deployment
 from overlayccl_core.configuration.models import Model, label, problems_of, sites_of
@@ -223,6 +223,12 @@ class Pipeline:
         return several
 
     @property
+    def swept_payloads(self) -> str:
+        """The settings of the target `sweep_payload`. ValueError if one of its payloads has no Case here."""
+        cases_of_payloads(self.settings.sweep_payload, self.deployment)
+        return self.settings.part("sweep_payload")
+
+    @property
     def compared(self) -> tuple[tuple[str, str], ...]:
         """The (Problem, search at a seed) pairs of the target `ablations`.
 
@@ -300,22 +306,30 @@ class Pipeline:
         return tuple(sorted({file for kind in self.rules[rule].plugins for file in of.files(kind)}))
 
 
-def prepare(config: Mapping[str, Any], overrides: Iterable[str], *, starts: bool = True) -> Pipeline:
+def prepare(
+    config: Mapping[str, Any],
+    overrides: Iterable[str],
+    *,
+    starts: bool = True,
+    configfiles: Iterable[Path] = (),
+) -> Pipeline:
     """Check everything checkable before a job starts.
 
     Args:
         config: The configuration, merged by Snakemake.
         overrides: The keys from --config.
         starts: Whether jobs will start; a plan needs no library and no cluster.
+        configfiles: Those of the command line.
 
     Raises:
         ValueError: Names the file, the field and the mend.
     """
     overrides = tuple(overrides)
     fields_of(Path(FILE))  # Snakemake has merged it, and accepts a repeated field
-    settings = load_settings(config, overrides=overrides)
+    laid_over = [fields_of(file) for file in configfiles]
+    settings = load_settings(config, overrides=overrides, laid_over=laid_over)
     deployment = load_deployment(DEPLOYMENTS / f"{settings.deployment}.yaml")
-    settings = load_settings(config, overrides=overrides, usual=deployment.preset)
+    settings = load_settings(config, overrides=overrides, usual=deployment.preset, laid_over=laid_over)
     check_models(settings.models)
     lacking = {m: needs for m in settings.models if (needs := unsolved(m, settings.problems, deployment))}
     for model, needs in lacking.items() if "models" in overrides else ():

@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from overlayccl_core.measuring.progress import ProgressStep
+from overlayccl_core.tables import attempts
 
 SHOWN_BY_SNAKEMAKE = "OVERLAYCCL_PROGRESS"  # set by run_display, as it shows progress itself
 EVERY_S = 30.0
@@ -43,7 +44,12 @@ class Progress:
         _replace(progress_file(self.log), json.dumps(asdict(ProgressStep(phase=text))))
         self._say(text)
 
+    def alive(self) -> None:
+        """Note that the command works, for its cost if it is killed."""
+        attempts.alive(self.log, time.time())
+
     def _say(self, text: str) -> None:
+        self.alive()
         line = f"[{datetime.now():%H:%M:%S}] {self.rule}: {text}"
         logged = False
         with suppress(OSError), self.log.open("a") as log:

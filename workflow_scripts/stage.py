@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
     job = RuleJob.of(words, say)
     made = False
     try:
-        follow(say)
+        follow(say, say.alive)
         if MEASURES in job.options:
             refuse_elsewhere()
         loader.load("stages", job.rule).main(job)

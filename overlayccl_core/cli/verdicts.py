@@ -42,6 +42,7 @@ HEADERS = (
     ">over the best known way",
 )
 YES = {Use.FOUND: "YES, found", Use.KNOWN: "YES, known way"}
+NO_NEED = "no need: developer's calls"
 NO = "NO:"
 NOT_TIMED = f"{NO} not timed in steps"
 PLACED = "took the place"
@@ -56,6 +57,7 @@ COLUMNS = (
 CELLS = {  # the beginning of a cell -> its meaning
     YES[Use.FOUND]: "a search found the calls in deploy/.",
     YES[Use.KNOWN]: "the calls in deploy/ are a way that people write, too.",
+    NO_NEED: "deploy/ makes the calls that a script without it makes.",
     NOT_TIMED: "what was chosen did not run in this model's steps.",
     f"{NO} keep": "torch's own way is faster than what was chosen; deploy/ has no file of this model.",
     f"{NO} use": "the way named is faster than the file in deploy/, where another step needs the same Case.",
@@ -104,14 +106,18 @@ def _without_a_ratio(worths: Iterable[Worth]) -> list[str]:
     """Say why the cells of ratios may be empty."""
     timed = [worth for worth in worths if worth.instead or worth.deployed]
     stands = [worth for worth in timed if worth.instead is None]
+    empty = [
+        (worth.deployed, other)
+        for worth in stands
+        for other in (worth.developer, worth.rival)
+        if worth.speedup_over(other) is None and not (other is worth.rival and worth.needs_no_search(other))
+    ]
+    same = [mine for mine, other in empty if mine and other and other.is_program_of(mine)]
     why = {
         "the row shows another way than the chosen one, and ratios are of the chosen one": len(stands)
         < len(timed),
-        "both sides make the same calls, or one of them was not timed": any(
-            worth.speedup_over(worth.developer) is None
-            or (worth.speedup_over(worth.rival) is None and not worth.needs_no_search(worth.rival))
-            for worth in stands
-        ),
+        "both sides make the same calls": bool(same),
+        "the other side was not timed": len(same) < len(empty),
     }
     return [text for text, holds in why.items() if holds]
 
@@ -132,11 +138,12 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
     figures = str(mine.microbatches), ms(mine.step_us), memory
     if worth.instead is not None:
         placed = worth.replaced.get(worth.instead.microbatches) and not is_framework(worth.instead.arm)
-        use = YES[Use.KNOWN] if placed else f"{NO} {use_text(worth.instead.arm)}"
+        known = NO_NEED if worth.is_developers else YES[Use.KNOWN]
+        use = known if placed else f"{NO} {use_text(worth.instead.arm)}"
         return use, *figures, NOTHING, PLACED if placed else NOTHING
     over = KNOWN if worth.needs_no_search(worth.rival) else times(worth.speedup_over(worth.rival))
     return (
-        YES[Use.KNOWN if worth.known else Use.FOUND],
+        NO_NEED if worth.is_developers else YES[Use.KNOWN if worth.known else Use.FOUND],
         *figures,
         times(worth.speedup_over(worth.developer)),
         over,

@@ -12,12 +12,14 @@ from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.fields import OfTensors, hint
 from overlayccl_core.configuration.models import Model, Site
 from overlayccl_core.configuration.names import Placed
+from overlayccl_core.configuration.sections import SweepPayloadSection
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.program.case import Case
 from overlayccl_core.program.problem import Direction
 
 _OF_EVERY_PROBLEM = tuple(Placed.model_fields)
 _OF_A_NODE = "node"
+_PAYLOAD = "payload"
 
 
 class NoCases(ValueError):
@@ -228,3 +230,23 @@ def _resolved(problem: str, entry: Mapping[str, Any], example: str | None, ranks
 
 def _divisors(n: int) -> str:
     return ", ".join(str(k) for k in range(2, n + 1) if n % k == 0)
+
+
+def cases_of_payloads(section: SweepPayloadSection, deployment: Deployment) -> list[Case]:
+    """Return the Case of each payload, small ones first.
+
+    Raises:
+        ValueError: Entries of the Problem have no payload, or one does not suit the deployment's ranks.
+    """
+    if _PAYLOAD not in catalog.plug_in(section.problem).Entry.model_fields:
+        raise ValueError(
+            f"sweep_payload.problem: {section.problem} has no payload in its entries: name one that has, such as "
+            "uniform_a2a"
+        )
+    cases = []
+    for size in sorted(section.payloads):
+        try:
+            cases.append(case_of(section.problem, {_PAYLOAD: size}, deployment))
+        except ValueError as error:
+            raise ValueError(f"sweep_payload.payloads: {size} bytes: {error}") from None
+    return cases

@@ -162,7 +162,10 @@ class DecomposeSection(_Steps):
     minimum_launches: int = Field(default=4, ge=1, description="of each model; from 3 on they give intervals")
     maximum_launches: int = Field(default=10, ge=1, description="of each model, if the interval stays wide")
     half_width: float = Field(
-        default=0.05, gt=0, description="of the interval of the whole, as a part, at which no launch is added"
+        default=0.05,
+        gt=0,
+        lt=1,
+        description="of the interval of the whole, as a part, at which no launch is added",
     )
     seconds: float = Field(default=6, gt=0, description="of the timed steps of a launch, of all arms")
 

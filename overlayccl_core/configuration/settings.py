@@ -146,7 +146,12 @@ File = create_model("File", __base__=Settings, presets=(Mapping[str, _PRESET], _
 
 
 def load(
-    config: Mapping[str, Any], *, overrides: Iterable[str] = (), file: str = FILE, usual: str = DEFAULT
+    config: Mapping[str, Any],
+    *,
+    overrides: Iterable[str] = (),
+    file: str = FILE,
+    usual: str = DEFAULT,
+    laid_over: Iterable[Mapping[str, Any]] = (),
 ) -> Settings:
     """Return settings from the parsed configuration.
 
@@ -155,6 +160,7 @@ def load(
         overrides: Keys from --config.
         file: Name of the configuration file, for messages.
         usual: The deployment's preset, used in place of `default`.
+        laid_over: Files that `config` has, too, and whose fields stand above a preset, unless it is their own.
 
     Raises:
         ValueError: Names field, mend and the file (another file may have overridden the field).
@@ -183,6 +189,10 @@ def load(
             raise ValueError(f"the deployment's preset: there is no {meant!r}: {hint(meant, presets)}")
         for name, values in presets[meant].items():
             data[name] = {**data[name], **values} if name in SECTIONS else values
+        for laid in laid_over:
+            if meant not in (laid.get("presets") or ()):
+                for name in laid.keys() & presets[meant].keys():
+                    data[name] = _laid(data[name], laid[name], config[name])
         data |= {name: _list(config[name]) for name in NAMES if name in overrides}
         data["searches"] = [*data["searches"], *(name for name in besides if name not in data["searches"])]
         compared = data["ablations"]["searches"]
@@ -228,6 +238,11 @@ def check_overrides(keys: Iterable[str]) -> None:
                 f"--config {key}: is no override key: {hint(key, OVERRIDES)}; "
                 "anything else goes into a file given as --configfile"
             )
+
+
+def _laid(below: Any, own: Any, merged: Any) -> Any:
+    """Return a field with the values that a file of its own has, as they are in the merged configuration."""
+    return {**below, **{key: merged[key] for key in own}} if isinstance(own, Mapping) else _list(merged)
 
 
 def _list(value: object) -> object:

@@ -5,7 +5,7 @@ from typing import Any
 
 from overlayccl_core.measuring.arms import ArmName, arm_label, is_framework, use_text
 from overlayccl_core.measuring.statistics import Ratio
-from overlayccl_core.report.blocks import columns_ratio, count, mebibytes, ms, times, worded
+from overlayccl_core.report.blocks import TIMES, columns_ratio, count, mebibytes, ms, times, worded
 from overlayccl_core.report.worth import SplitRow, Worth
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.deployed import Use
@@ -36,8 +36,9 @@ def cautions(worth: Worth) -> list[str]:
 def added_nothing(worth: Worth) -> Iterator[str]:
     """Say that a known way was chosen."""
     if worth.deployed is not None and worth.known:
-        chosen = arm_label(worth.deployed.ran_as)
-        yield f"The search added nothing here: what was chosen is {chosen}, which people write."
+        chosen, own = arm_label(worth.deployed.ran_as), "the calls that a script without deploy/ makes"
+        whose = own if worth.is_developers else "which people write"
+        yield f"The search added nothing here: what was chosen is {chosen}, {whose}."
 
 
 def _of_deployed(worth: Worth) -> Iterator[str]:
@@ -60,12 +61,21 @@ def _of_others(worth: Worth) -> Iterator[str]:
 
 
 def quicker(worth: Worth) -> Iterator[str]:
-    """Name arms faster than the choice beyond noise: each takes more memory, or came late."""
-    held = (worth.deployed and worth.deployed.peak_memory_bytes) or 0
+    """Name arms faster than what stands: each takes more memory, or came late.
+
+    No interval is told beside an arm in place of the choice: in the tables each arm's is over the choice.
+    """
+    instead = worth.instead
+    stands = instead or worth.deployed
+    held = (stands and stands.peak_memory_bytes) or 0
     for one in worth.quicker:
         more = (one.peak_memory_bytes or 0) > held
         memory = f" with more memory ({mebibytes(one.peak_memory_bytes)})" if more else ""
-        yield f"{first_up(one.name)} is faster{memory}: what was chosen is {times(one.deployed_speedup)} as fast."
+        if instead is None:
+            said, ratio = "is faster", f"what was chosen is {times(one.deployed_speedup)}"
+        else:
+            said, ratio = "measured faster", f"{instead.name} is {one.step_us / instead.step_us:.2f}{TIMES}"
+        yield f"{first_up(one.name)} {said}{memory}: {ratio} as fast."
 
 
 def brief(worth: Worth) -> list[str]:

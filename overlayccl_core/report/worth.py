@@ -92,6 +92,12 @@ class Worth:
         """Whether the choice needs no search: a gain over another known way is then not this project's."""
         return self.deployed is not None and not self.deployed.needs_search
 
+    @property
+    def is_developers(self) -> bool:
+        """Whether what stands makes the developer's own calls, so that nothing is to be changed."""
+        stands = self.instead or self.deployed
+        return stands is not None and stands.ran_as == ArmName.DEVELOPER
+
     def needs_no_search(self, other: SplitRow | None) -> bool:
         """Whether a known way stands, and measured no slower than another: no ratio of the two is told."""
         speedup = self.speedup_over(other)
@@ -132,15 +138,15 @@ class Worth:
     def quicker(self) -> tuple[SplitRow, ...]:
         """Usable arms that are faster than the choice beyond noise, without the rival.
 
-        If an arm takes the place of the choice, only those with more memory than the choice count: the others are
-        rivals.
+        If an arm takes the place of the choice, only those count that measured faster than it, with more memory
+        than the choice: the others are rivals.
         """
-        held = (self.deployed and self.deployed.peak_memory_bytes) or 0
+        held, instead = (self.deployed and self.deployed.peak_memory_bytes) or 0, self.instead
         return tuple(
             one
             for one in self.splits
             if one.part is Part.BESIDE
-            and (self.instead is None or (one.peak_memory_bytes or 0) > held)
+            and (instead is None or ((one.peak_memory_bytes or 0) > held and one.step_us < instead.step_us))
             and one.arm == one.ran_as
             and (one.arm == ArmName.DEPLOYED or not one.needs_search)
             and (speedup := self.speedup_over(one))

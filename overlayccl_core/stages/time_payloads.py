@@ -7,6 +7,7 @@ from typing import Any
 from overlayccl_core import catalog
 from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.backends.measured import Job, TimingSettings
+from overlayccl_core.configuration.cases import cases_of_payloads
 from overlayccl_core.configuration.deployment import Deployment, load
 from overlayccl_core.configuration.sections import SweepPayloadSection
 from overlayccl_core.configuration.settings import Settings
@@ -18,7 +19,6 @@ from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.tables.sweep_payload import TIMED_PAYLOADS
 from overlayccl_core.timing.batch import TimingBatch, time_programs
 from overlayccl_core.timing.partial import forget
-from overlayccl_core.tuning.payloads import cases_of_payloads
 from overlayccl_core.tuning.space import space_of
 
 BATCH_NAME = "time_payloads"

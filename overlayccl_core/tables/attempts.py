@@ -2,9 +2,11 @@
 
 Snakemake keeps the duration of the last attempt alone, and only of one that ended well. A line of
 `logs/<job>.attempts` is an attempt: begin and end in seconds of Unix time, and how it ended, between tabs. An
-attempt that was killed has no end; the next one takes the time of the last line in its log.
+attempt that was killed has no end: the next one gives it the time of the file, which a job dates anew while it
+works (`alive`). Its log cannot tell: Snakemake removes it before the next attempt begins.
 """
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,15 +55,21 @@ def lost_s(file: Path) -> float:
 
 
 def begin(log: Path, now: float) -> None:
-    """Note that an attempt begins. Call it before the log of the last one is emptied."""
+    """Note that an attempt begins, and until when the one before it was alive, if it was killed."""
     before = read(file_of(log))
     if before and before[-1].how == MADE:
         before = []  # what follows is for other tables
     if before and before[-1].ended is None:
         with suppress(OSError):
-            killed = JobAttempt(began=before[-1].began, ended=log.stat().st_mtime, how=ENDED)
+            killed = JobAttempt(began=before[-1].began, ended=file_of(log).stat().st_mtime, how=ENDED)
             before = [*before[:-1], killed]
     _write(log, [*before, JobAttempt(began=now)])
+
+
+def alive(log: Path, now: float) -> None:
+    """Date the file anew: its attempt works. Other threads may do so, as nothing is written."""
+    with suppress(OSError):
+        os.utime(file_of(log), (now, now))
 
 
 def end(log: Path, now: float, *, made: bool) -> None:

@@ -1,4 +1,4 @@
-"""Known ways by payload: Cases, and what is fastest at each. Odd rounds choose, even ones say how long it takes."""
+"""Known ways by payload: what is fastest at each. Odd rounds choose, even ones say how long it takes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,37 +8,12 @@ import numpy as np
 import polars as pl
 
 from overlayccl_core import catalog
-from overlayccl_core.configuration.cases import case_of
-from overlayccl_core.configuration.deployment import Deployment
-from overlayccl_core.configuration.sections import SweepPayloadSection
 from overlayccl_core.evidence.confirmed import ratio_columns
 from overlayccl_core.measuring.measurements import mostly
 from overlayccl_core.measuring.statistics import Launches, Ratio, paired_ratio, ratio_over_launches
-from overlayccl_core.program.case import Case
 from overlayccl_core.program.json_form import loads
 
 Row = dict[str, Any]
-PAYLOAD = "payload"
-
-
-def cases_of_payloads(section: SweepPayloadSection, deployment: Deployment) -> list[Case]:
-    """Return the Case of each payload, small ones first.
-
-    Raises:
-        ValueError: Entries of the Problem have no payload, or one does not suit the deployment's ranks.
-    """
-    if PAYLOAD not in catalog.plug_in(section.problem).Entry.model_fields:
-        raise ValueError(
-            f"sweep_payload.problem: {section.problem} has no payload in its entries: name one that has, such as "
-            "uniform_a2a"
-        )
-    cases = []
-    for size in sorted(section.payloads):
-        try:
-            cases.append(case_of(section.problem, {PAYLOAD: size}, deployment))
-        except ValueError as error:
-            raise ValueError(f"sweep_payload.payloads: {size} bytes: {error}") from None
-    return cases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

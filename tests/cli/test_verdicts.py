@@ -56,6 +56,12 @@ def test_a_known_way_is_no_gain_over_known_ways_but_one_that_seems_faster_is_tol
     assert told.startswith("nano YES, known way") and told.endswith(over)
 
 
+def test_where_the_file_makes_the_developers_calls_nothing_is_said_to_be_gained() -> None:
+    mine = deployed(1, ran_as="developer", needs_search=False)
+    told = shown(mine, beside(1, "developer", 1.0, 0.9, 1.1), rival(1, "hand_bundled", 1.1, 0.9, 1.2))
+    assert told == "nano no need: developer's calls 1 100 12.0 - no search needed"
+
+
 FOUND = worth(deployed(8), rival(2, "hand_bundled", 1.3, 1.2, 1.4), beside(8, "developer", 2.0, 1.8, 2.2))
 BY_HAND = worth(
     deployed(1, ran_as="best_known_way", needs_search=False),
@@ -71,6 +77,9 @@ TOOK_THE_PLACE = worth(deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9), r
 KEEP_TORCH = worth(deployed(1), instead(1, "ddp_25", 0.8, 0.7, 0.9))
 SHARED = worth(deployed(1), instead(1, "hand_bundled", 0.8, 0.7, 0.9))
 NOT_TIMED = worth(beside(1, "developer", 1.0))
+DEVELOPERS_TOOK_IT = worth(deployed(1), instead(1, "developer", 0.8, 0.7, 0.9), replaced={1: "developer"})
+NO_DEVELOPER = worth(deployed(8), rival(2, "hand_bundled", 1.3, 1.2, 1.4))
+NOT_THERE = "the other side was not timed"
 OTHER_ROW, SAME_CALLS = "another way than the chosen one", "both sides make the same calls"
 
 
@@ -79,7 +88,9 @@ OTHER_ROW, SAME_CALLS = "another way than the chosen one", "both sides make the 
     [
         ([FOUND], ["YES, found: "]),
         ([BY_HAND], ["YES, known way: ", "no search needed: "]),
-        ([IS_DEVELOPERS], ["YES, known way: ", SAME_CALLS]),
+        ([IS_DEVELOPERS], ["no need: developer's calls: ", SAME_CALLS]),
+        ([DEVELOPERS_TOOK_IT], ["no need: developer's calls: ", "took the place: ", OTHER_ROW]),
+        ([NO_DEVELOPER], ["YES, found: ", NOT_THERE]),
         ([TOOK_THE_PLACE], ["YES, known way: ", "took the place: ", OTHER_ROW]),
         ([KEEP_TORCH], ["NO: keep: ", OTHER_ROW]),
         ([SHARED], ["NO: use: ", OTHER_ROW]),
@@ -94,7 +105,7 @@ def test_the_legend_says_what_each_cell_of_the_table_means_and_no_other(
     of: list[Worth], explained: list[str]
 ) -> None:
     said = legend(*of)
-    every = [*(f"{cell}: " for cell in verdicts.CELLS), OTHER_ROW, SAME_CALLS]
+    every = [*(f"{cell}: " for cell in verdicts.CELLS), OTHER_ROW, SAME_CALLS, NOT_THERE]
     assert [part for part in every if part in said] == explained
 
 

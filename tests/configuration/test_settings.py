@@ -16,6 +16,7 @@ FILE = ROOT / "config" / "config.yaml"
 
 
 PROBING = {"turns": 1, "probes": 1, "seconds": 1, "draws": 1}
+DECOMPOSE = {"minimum_steps": 2, "maximum_steps": 3}
 ABLATIONS = {"problems": ["tp_mlp"], "searches": ["offline@0"], "begin": "developer", "seeds": 2}
 
 
@@ -78,6 +79,7 @@ def test_problems_may_be_given_as_one_word_after_another() -> None:
         ({"ablations": {**ABLATIONS, "seeds": 0}}, ("ablations.seeds: ", "give intervals")),
         ({"ablations": {**ABLATIONS, "begin": "all"}}, ("ablations.begin", "'library' or 'developer'")),
         ({"ablations": {**ABLATIONS, "problems": ["tp_mpl"]}}, ("ablations.problems: ", "'tp_mpl'")),
+        ({"decompose": {**DECOMPOSE, "half_width": 5}}, ("decompose.half_width: ", "less than 1 (got 5)")),
         ({"fit": {"bootstrap": 3}}, ("fit.bootstrap", "'bootstraps'")),
         ({"presets": {"default": {"probe": {"second": 3}}}}, ("presets.default.probe.second", "'seconds'")),
         ({"bench": {"seconds": 1, "minimum_rounds": 9, "maximum_rounds": 5}}, ("minimum_rounds", "9 and 5")),
@@ -140,6 +142,21 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
         read(tmp_path / "config.yaml")
     with pytest.raises(ValueError, match=r"fit: .*--configfile"):
         load(config(), overrides=["fit"])
+
+
+def test_a_file_laid_over_the_configuration_stands_above_a_preset_but_its_own() -> None:
+    smoke = read(FILE, {"preset": "smoke"})
+    case = [{"sizes": [4]}]
+    own: dict[str, Any] = {"longrun": {"steps": 12}, "cases": {"grad_ar": case}, "models": ["nano"]}
+    merged = config(preset="smoke", models=["nano"])
+    merged["longrun"] = {**merged["longrun"], **own["longrun"]}
+    merged["cases"] = {**merged["cases"], **own["cases"]}
+    assert load(merged).longrun == smoke.longrun != read(FILE).longrun
+    mine = load(merged, laid_over=[own])
+    assert mine.longrun == smoke.longrun.changed(steps=12) and mine.models == ("nano",)
+    assert mine.cases == {**smoke.cases, "grad_ar": tuple(case)} and mine.bench == smoke.bench
+    assert load({**merged, "models": "nano-dp"}, overrides=["models"], laid_over=[own]).models == ("nano-dp",)
+    assert load(merged, laid_over=[{**own, "presets": merged["presets"]}]) == load(merged)
 
 
 def test_a_part_has_the_declared_fields_and_raises_on_others() -> None:

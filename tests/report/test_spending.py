@@ -233,6 +233,21 @@ def test_tuning_end_to_end_trains_every_proven_candidate_as_the_finalists_were(r
     assert "To train every proven candidate as the finalists were:" in next(spent_text(Tree(path=run)))
 
 
+def test_an_arm_holds_a_candidate_of_every_case_of_a_step_at_once(run: Path) -> None:
+    """At 2 microbatches the step has a second Case, with a single proven Program."""
+    _, proven = trained_at_its_case(run)
+    assert proven > 1
+    prices, stamps = run / "problems/tp_mlp/prices.parquet", run / "train/nano/stamps.parquet"
+    rows, sites = pl.read_parquet(prices), pl.read_parquet(stamps)
+    other = {"case": pl.lit("tp_mlp/n4-other")}
+    here = rows.filter(direction=sites["direction"][0]).head(1).with_columns(**other)
+    put(PRICES, pl.concat([rows, here]).to_dicts(), prices)
+    more = sites.filter(microbatches=2).with_columns(**other)
+    put(STAMPS, pl.concat([sites, more]).to_dicts(), stamps)
+    (one,) = end_to_end(Tree(path=run), cost_of(Tree(path=run)))
+    assert (one.proven, one.arms) == (3 * proven + 1, 3 * proven)
+
+
 def test_what_is_not_proven_needs_no_training(run: Path) -> None:
     _, proven = trained_at_its_case(run)
     for table_of, name, off in (

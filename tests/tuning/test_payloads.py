@@ -8,10 +8,11 @@ import polars as pl
 import pytest
 
 from overlayccl_core import catalog
+from overlayccl_core.configuration.cases import cases_of_payloads
 from overlayccl_core.configuration.sections import SweepPayloadSection
 from overlayccl_core.tables.sweep_payload import PAYLOAD_TIMES, TIMED_PAYLOADS
 from overlayccl_core.tables.table import write
-from overlayccl_core.tuning.payloads import cases_of_payloads, payload_rows
+from overlayccl_core.tuning.payloads import payload_rows
 from overlayccl_core.tuning.space import OpenWay, space_of
 from tests.fake_timings import FINGERPRINT, timing_columns
 from tests.rows import row

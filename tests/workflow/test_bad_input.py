@@ -54,6 +54,21 @@ def test_a_wrong_command_line_stops_before_any_job(root: Path, arguments: list[s
     assert not (root / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("{problem: tp_mlp}", "sweep_payload.problem: tp_mlp has no payload in its entries"),
+        ("{payloads: [3]}", "sweep_payload.payloads: 3 bytes: uniform_a2a: payload must be"),
+    ],
+)
+def test_payloads_that_make_no_case_stop_before_any_job(root: Path, fields: str, message: str) -> None:
+    (root / "mine.yaml").write_text(f"sweep_payload: {fields}\n")
+    of_mine = ("--profile", "local", "-n", "--configfile", "config/config.yaml", "mine.yaml")
+    done = snakemake(root, *of_mine, "--", "sweep_payload")
+    assert done.returncode != 0 and f"ValueError: {message}" in done.stdout + done.stderr
+    assert snakemake(root, *of_mine, "--", "all").returncode == 0  # which sweeps none
+
+
 def test_a_folder_with_braces_in_its_path_is_refused_before_the_plan(tmp_path: Path) -> None:
     root = tmp_path / "{x}"
     root.mkdir()

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from overlayccl_core.measuring.progress import ProgressStep, tell
 from overlayccl_core.rule import ANY_OTHER_S, BATCH_S
+from overlayccl_core.tables import attempts
 from run_display.board import Board, Running, last_words
 from run_display.expected import Expectations, budget_s
-from run_display.handler import RunHandler
+from run_display.handler import KEPT, KILLED, RunHandler
 from run_display.screen import LogScreen
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE, Progress, progress_file
 
@@ -192,7 +194,6 @@ def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from snakemake.logging import DefaultFormatter
-    from snakemake_interface_logger_plugins.common import LogEvent
 
     monkeypatch.setenv(SHOWN_BY_SNAKEMAKE, "")
     log = tmp_path / "fit.log"
@@ -219,6 +220,34 @@ def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
     assert said.count("theta is wrong: mend it") == 2
     whose, why = said.splitlines()[-2:]
     assert whose.startswith("search a failed") and why == log.read_text().splitlines()[-1]
+
+
+@pytest.mark.parametrize("how", ["killed", "said why", "ended"])
+def test_a_job_that_was_killed_says_so_and_that_the_same_command_goes_on(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "bench-a.log"
+    attempts.begin(log, 100.0)
+    error = "[2] bench: ERROR: no ranks\n" if how == "said why" else ""
+    log.write_text(f"[1] bench: round 3 of 20\n{error}")
+    if how == "ended":
+        attempts.end(log, 110.0, made=False)
+    handler = RunHandler(
+        logging.StreamHandler(), Board(expectations=expectations(tmp_path, [], [])), lambda _: ""
+    )
+    of_job = {"jobid": 1, "rule_name": "bench", "log": [str(log)]}
+    handler.emit(record(event=LogEvent.JOB_INFO, wildcards={"problem": "a"}, benchmark=None, **of_job))
+    handler.emit(record(event=LogEvent.JOB_ERROR, **of_job))
+    handler.close()
+    *_, last = capsys.readouterr().err.splitlines()
+    assert (
+        last
+        == {
+            "killed": f"{KILLED}: {KEPT}",
+            "said why": error.strip(),
+            "ended": "[1] bench: round 3 of 20",
+        }[how]
+    )
 
 
 def test_a_bug_is_shown_with_its_traceback(tmp_path: Path) -> None:

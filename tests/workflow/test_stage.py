@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,15 +21,17 @@ from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.rule_job import RuleJob
 from overlayccl_core.timing.partial import KEY_DIGITS, forget
 from tests.workflow.repository import ROOT
-from workflow_scripts import one_run, stage
+from workflow_scripts import following, one_run, stage
 
 QUICK_S = 30.0
 HERE = Path("results/local")
 STAGE = """
+import os
 import time
 from pathlib import Path
 def main(job):
-    Path("working").touch()
+    Path("working.pid").write_text(str(os.getpid()))
+    Path("working.pid").rename("working")
     end = time.monotonic() + {seconds}
     while time.monotonic() < end:
         time.sleep(0.05)
@@ -61,7 +64,7 @@ def ended(job: "subprocess.Popen[str]") -> tuple[int, str]:
 def test_a_rules_command_ends_when_its_run_is_gone(tmp_path: Path) -> None:
     run = tmp_path / "local.run"
     run.write_text(json.dumps({"run": "mine"}))
-    job = start(tmp_path, seconds=15.0, **{one_run.RUN: f"{run}:mine"})
+    job = start(tmp_path, seconds=15.0, **{following.RUN: f"{run}:mine"})
     end = time.monotonic() + QUICK_S
     while not (tmp_path / "working").exists():
         assert time.monotonic() < end
@@ -106,6 +109,41 @@ def test_a_rules_command_notes_what_attempts_took_that_left_no_tables(tmp_path: 
     failed, made = attempts.read(tmp_path / f"tiny{attempts.SUFFIX}")
     assert (failed.how, made.how) == (attempts.ENDED, attempts.MADE) and made.lost_s == 0.0
     assert failed.lost_s >= 0.0 and failed.began <= made.began
+
+
+SNAKEFILE = f"""
+rule tiny:
+    output: "{HERE / "made.txt"}"
+    log: "logs/tiny.log"
+    shell: "{sys.executable} -m {stage.__name__} tiny --outputs made={{output}} --log {{log}}"
+"""
+
+
+def test_a_job_that_was_killed_took_until_its_last_sign_of_life(tmp_path: Path) -> None:
+    """Under Snakemake, which removes the log before it runs the job again."""
+    (tmp_path / "own/stages").mkdir(parents=True)
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    run, noted = tmp_path / "local.run", tmp_path / f"logs/tiny{attempts.SUFFIX}"
+    run.write_text(json.dumps({"run": "mine"}))
+    told = {"PYTHONPATH": str(ROOT), loader.VARIABLE: str(tmp_path / "own"), following.RUN: f"{run}:mine"}
+
+    def begin(seconds: float) -> "subprocess.Popen[str]":
+        (tmp_path / "own/stages/tiny.py").write_text(STAGE.format(seconds=seconds))
+        command = (sys.executable, "-m", "snakemake", "--cores", "1", "--rerun-incomplete")
+        return subprocess.Popen(
+            command, cwd=tmp_path, env={**os.environ, **told}, stderr=subprocess.PIPE, text=True
+        )
+
+    first, end = begin(60.0), time.monotonic() + QUICK_S
+    while not (noted.exists() and noted.stat().st_mtime > attempts.read(noted)[0].began + 1.5):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    os.kill(int((tmp_path / "working").read_text()), signal.SIGKILL)
+    assert ended(first)[0] == 1
+    code, said = ended(begin(0.0))
+    assert code == 0, said
+    killed, made = attempts.read(noted)
+    assert 1.5 < killed.lost_s < QUICK_S and made.how == attempts.MADE
 
 
 DEPLOYMENT = str(ROOT / "config/deployments/local-2.yaml")
@@ -159,7 +197,7 @@ def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_can
     options, name = MEASURE[rule]
     of = loader.load("stages", rule)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(one_run.RUN, raising=False)
+    monkeypatch.delenv(following.RUN, raising=False)
     monkeypatch.setattr(of, "run", lambda *_, **__: Unfit([{"arm": "developer", "seed": 0}]))
     for owner, reading in (
         *((RuleJob, one) for one in ("read", "read_all")),
@@ -194,7 +232,7 @@ def test_what_a_killed_run_had_put_away_is_settled_when_the_next_begins(
 ) -> None:
     """Its launches are there again where Snakemake has not recorded their table, and gone for good where it has."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(one_run.RUN, "")
+    monkeypatch.setenv(following.RUN, "")
     partial, table = HERE / ".partial", HERE / "bench.parquet"
     batch = partial / f"bench-tp_mlp-{'0f' * (KEY_DIGITS // 2)}"
     batch.mkdir(parents=True)

@@ -29,7 +29,7 @@ from overlayccl_core.archiving.manifest import NAME, Manifest
 from overlayccl_core.cli import verdicts, verify
 from overlayccl_core.cli.deployed_table import model_parts
 from overlayccl_core.cli.render import NOTHING, percent
-from overlayccl_core.cli.summary import WIDEST
+from overlayccl_core.cli.summary import WIDEST, spent_text
 from overlayccl_core.configuration.sizes import bytes_text
 from overlayccl_core.report.blocks import count, mebibytes, ms, times, worded
 from overlayccl_core.report.ranges import state
@@ -109,6 +109,11 @@ def took(archive: Archive, _: str) -> Iterator[str]:
         busy_s += max(0.0, job.ended - max(job.started, until))
         until = max(until, job.ended)
     yield f"The run took {busy_s / 60:.1f} minutes for {len(jobs)} jobs."
+
+
+def spent(archive: Archive, _: str) -> Iterator[str]:
+    """Yield what the run cost, and when that is saved, as at the end of the run."""
+    yield from spent_text(archive.tree)
 
 
 def verdict(archive: Archive, _: str) -> Iterator[str]:
@@ -277,7 +282,8 @@ def _rows(header: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]
 
 
 BLOCKS: Mapping[str, Callable[[Archive, str], Iterator[str]]] = {
-    block.__name__: block for block in (source, took, verdict, row, worth, reading, outcomes, rightness)
+    block.__name__: block
+    for block in (source, took, spent, verdict, row, worth, reading, outcomes, rightness)
 }
 
 

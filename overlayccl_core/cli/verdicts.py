@@ -42,7 +42,7 @@ HEADERS = (
     ">over the best known way",
 )
 YES = {Use.FOUND: "YES, found", Use.KNOWN: "YES, known way"}
-NO_NEED = "no need: developer's calls"
+NO_NEED = "no need"
 NO = "NO:"
 NOT_TIMED = f"{NO} not timed in steps"
 PLACED = "took the place"
@@ -57,7 +57,7 @@ COLUMNS = (
 CELLS = {  # the beginning of a cell -> its meaning
     YES[Use.FOUND]: "a search found the calls in deploy/.",
     YES[Use.KNOWN]: "the calls in deploy/ are a way that people write, too.",
-    NO_NEED: "deploy/ makes the calls that a script without it makes.",
+    NO_NEED: "deploy/ makes the developer's calls, as a script without it does.",
     NOT_TIMED: "what was chosen did not run in this model's steps.",
     f"{NO} keep": "torch's own way is faster than what was chosen; deploy/ has no file of this model.",
     f"{NO} use": "the way named is faster than the file in deploy/, where another step needs the same Case.",

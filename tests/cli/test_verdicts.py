@@ -59,7 +59,7 @@ def test_a_known_way_is_no_gain_over_known_ways_but_one_that_seems_faster_is_tol
 def test_where_the_file_makes_the_developers_calls_nothing_is_said_to_be_gained() -> None:
     mine = deployed(1, ran_as="developer", needs_search=False)
     told = shown(mine, beside(1, "developer", 1.0, 0.9, 1.1), rival(1, "hand_bundled", 1.1, 0.9, 1.2))
-    assert told == "nano no need: developer's calls 1 100 12.0 - no search needed"
+    assert told == "nano no need 1 100 12.0 - no search needed"
 
 
 FOUND = worth(deployed(8), rival(2, "hand_bundled", 1.3, 1.2, 1.4), beside(8, "developer", 2.0, 1.8, 2.2))
@@ -88,8 +88,8 @@ OTHER_ROW, SAME_CALLS = "another way than the chosen one", "both sides make the 
     [
         ([FOUND], ["YES, found: "]),
         ([BY_HAND], ["YES, known way: ", "no search needed: "]),
-        ([IS_DEVELOPERS], ["no need: developer's calls: ", SAME_CALLS]),
-        ([DEVELOPERS_TOOK_IT], ["no need: developer's calls: ", "took the place: ", OTHER_ROW]),
+        ([IS_DEVELOPERS], ["no need: ", SAME_CALLS]),
+        ([DEVELOPERS_TOOK_IT], ["no need: ", "took the place: ", OTHER_ROW]),
         ([NO_DEVELOPER], ["YES, found: ", NOT_THERE]),
         ([TOOK_THE_PLACE], ["YES, known way: ", "took the place: ", OTHER_ROW]),
         ([KEEP_TORCH], ["NO: keep: ", OTHER_ROW]),

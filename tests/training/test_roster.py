@@ -9,7 +9,9 @@ from overlayccl_core.backends.backend import backend_of
 from overlayccl_core.configuration import models
 from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import load
+from overlayccl_core.measuring.frameworks import WAYS
 from overlayccl_core.program.json_form import dumps
+from overlayccl_core.program.library import read_library
 from overlayccl_core.training.roster import Roster
 
 ARMS = ("developer", "best_known_way", "finalist_1", "deployed")
@@ -97,3 +99,9 @@ def test_where_nothing_is_exchanged_every_arm_has_the_developers_program() -> No
 
 def _is_silent(row: dict[str, Any]) -> bool:
     return row["case"].startswith("dist_ce") and row["direction"] == "backward"
+
+
+def test_the_known_ways_on_which_an_arm_hangs_are_there() -> None:
+    named = {name for way in WAYS.values() for name in (way.only_if, way.not_if)} - {""}
+    known = {name for name, _ in read_library(catalog.library_source("dist_ce")).strategies}
+    assert named and named <= known

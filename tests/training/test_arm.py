@@ -1,6 +1,7 @@
 """An arm's step on one rank, its collectives replaced by what they give there; and when its backward is cut."""
 
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from overlayccl_core.configuration import models
 from overlayccl_core.program.tracing import trace_source
 from overlayccl_core.step.driver import SiteModule
 from overlayccl_core.training.arm import ArmState, Modules, Unsharded, mean_loss, unsharded_gradients
+from overlayccl_core.training.inspection import inspect
 from overlayccl_core.training.launches import arm_site
 from overlayccl_core.training.pieces import pieces_of
 from overlayccl_core.training.plan import Arm
@@ -64,6 +66,15 @@ def test_an_arm_has_the_gradients_and_the_loss_of_its_batch_every_step_however_i
     losses = [mean_loss(state.step(TOKENS)) for _ in range(3)]
     assert losses[0] == pytest.approx(loss, rel=1e-5)
     assert losses[0] > losses[1] > losses[2]
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_the_steps_of_an_idle_arm_compute_nothing_but_the_first(idle: bool) -> None:
+    modules: Any = OneRank(False, [x.numel() for x in unsharded_gradients(MODEL, [TOKENS], seed=3).values()])
+    rank: Any = SimpleNamespace(index=0, ranks=1, device="cpu", is_lazy=False)
+    state = ArmState(Arm(name="developer", microbatches=1), MODEL, modules, rank, seed=3, idle=idle)
+    state.gradients(TOKENS)
+    assert (inspect(partial(state.gradients, TOKENS)).matmuls == 0) == idle
 
 
 def test_the_unsharded_model_trains_as_an_arm_does_and_tells_its_decisions() -> None:

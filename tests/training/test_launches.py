@@ -176,8 +176,6 @@ def test_launches_pair_steps_and_in_quiet_ones_nothing_is_exchanged(
     assert not quiet["drops"]
     [idle] = rows(tensor_parallel, "idle")["developer"]  # its model computes in the first, cold step only
     assert idle["losses"] == [] and len(idle["steps_us"]) == 2
-    # the fastest of each: another program may have the CPU during any one step
-    assert min(idle["steps_us"]) < min(us for one in timed["developer"] for us in one["steps_us"])
 
 
 @pytest.mark.ranks

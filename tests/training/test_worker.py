@@ -32,6 +32,13 @@ def test_seconds_that_are_left_go_to_what_is_not_slow() -> None:
     assert more_steps([1.0, 0.9, 0.1], 50.0, settings, timed=parts) == [5, 5, 5]
 
 
+def test_only_idle_steps_have_an_idle_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer: Any = object.__new__(worker._Trainer)
+    trainer.changed = {}
+    monkeypatch.setattr(trainer, "state", lambda *_place, idle: idle)
+    assert [purpose for purpose in Purpose if trainer._state_for(purpose, 0, 0)] == [Purpose.IDLE]
+
+
 COMPILE_S = 1000
 
 

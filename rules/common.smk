@@ -123,6 +123,8 @@ rule light:
 rule on_ranks:
     conda:
         "../envs/local.yaml"
+    # First: what starts no ranks runs two at a time, and not in between, one by one, while all else waits.
+    priority: 1
     threads: THREADS
     resources:
         **RANKS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from overlayccl_core.measuring.job_status import JobStatus
 from overlayccl_core.measuring.purposes import Purpose
-from overlayccl_core.training.left_behind import LAUNCHES, leaving
+from overlayccl_core.training.left_behind import leaving
 from overlayccl_core.training.plan import SLOW, StepSettings
 from overlayccl_core.training.roster import Roster
 
@@ -56,18 +56,19 @@ def launches(
 
     If an arm fails in the repeat of a disturbed launch, the first try may be kept: its rows there are optional.
     """
+
+    def before(launch: int) -> Iterator[Row]:
+        return (row for row in ran if row["launch"] < launch)
+
     failed = {_arm(row): row["launch"] for row in rows if row["status"] != JobStatus.TRAINED}
     ran = [row for row in rows if row["status"] == JobStatus.TRAINED]
-    first = [row for row in ran if row["launch"] < LAUNCHES]  # the basis for leaving some out
     names = [(arm.microbatches, arm.name) for arm in arms.arms]
     wanted: set[tuple[Hashable, ...]] = set()
     allowed: set[tuple[Hashable, ...]] = set()
     for number in range(launches):
         began = {one for one in names if failed.get(one, launches) >= number}
         well = {one for one in began if failed.get(one, launches) > number}
-        there = [
-            some - (leaving(number, some, lambda: first) if narrows else set()) for some in (began, well)
-        ]
+        there = [some - (leaving(number, some, before) if narrows else set()) for some in (began, well)]
         for arm in arms.arms:
             one = (arm.microbatches, arm.name)
             of = {(purpose, seed) for purpose in arm.purposes for seed in _seeds(purpose, number, steps)}

@@ -88,7 +88,7 @@ class TrainSection(_Steps):
 
     launches: int = Field(
         ge=1,
-        description="how many of each model; what is much slower in the first two is in no later one",
+        description="how many of each model; what the first ones find much slower is in no later one",
     )
     seconds: float = Field(
         gt=0, description="of the timed steps of one launch, all arms and microbatches together"

@@ -79,7 +79,7 @@ def inspect(
     *,
     weighed: bool = True,
 ) -> Counts:
-    """Run a step once, to find the memory held between steps, then count it TIMES; once without its memory.
+    """Run a step once, to find the memory held between steps, then count it TIMES; run it once without its memory.
 
     The smallest peak holds: a thread of the library may keep a buffer for a moment longer than its call.
 
@@ -90,9 +90,10 @@ def inspect(
     Raises:
         UnknownKernel: The step ran operations unknown to `kernels`.
     """
-    operations = _Operations(library_calls, model or ModelWork())
+    operations = _Operations(library_calls, model or ModelWork(), weighs=weighed)
     with operations:
-        step()
+        if weighed:
+            step()
         peaks = []
         for _ in range(TIMES if weighed else 1):
             operations.begin()
@@ -112,10 +113,11 @@ def inspect(
 class _Operations(TorchDispatchMode):  # type: ignore[misc]
     """Sees every operation on its way to its kernel, also of the backward pass and of the library's C++."""
 
-    def __init__(self, library_calls: LibraryCalls, model: ModelWork) -> None:
+    def __init__(self, library_calls: LibraryCalls, model: ModelWork, *, weighs: bool) -> None:
         super().__init__()
         self.library_calls = library_calls
         self.model = model
+        self.weighs = weighs
         self.held = _Held()
         self.known: dict[Any, _Kernel] = {}  # asked once: a step has thousands
         self.begin()
@@ -141,9 +143,10 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
             )
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
-        for tensor in _tensors((*args, *kwargs.values(), result)):
-            if not (tensor.is_meta or is_traceable_wrapper_subclass(tensor)):
-                self.held.see(tensor)
+        if self.weighs:
+            for tensor in _tensors((*args, *kwargs.values(), result)):
+                if not (tensor.is_meta or is_traceable_wrapper_subclass(tensor)):
+                    self.held.see(tensor)
         return result
 
     def _asked(self, function: Any) -> "_Kernel":

@@ -30,7 +30,7 @@ from overlayccl_core.timing.failed_jobs import Failed, FailedJobs, without_faile
 from overlayccl_core.timing.launch_store import KeptLaunches
 from overlayccl_core.timing.partial import Evidence, key
 from overlayccl_core.timing.reporting import Reporter
-from overlayccl_core.training.left_behind import LAUNCHES, leaving
+from overlayccl_core.training.left_behind import leaving
 from overlayccl_core.training.plan import (
     Arm,
     ArmSite,
@@ -172,12 +172,11 @@ class _TrainingBatch:
         """The arms of a launch, without failed ones and those left behind by the first launches."""
         well = [arm for arm in self.training.arms if arm.label not in self.failed]
         names = {(arm.microbatches, arm.name) for arm in well}
-        left = leaving(number, names, self._first_rows) if self.training.narrows else set()
+        left = leaving(number, names, self._rows_before) if self.training.narrows else set()
         return tuple(arm for arm in well if (arm.microbatches, arm.name) not in left)
 
-    def _first_rows(self) -> Iterator[Row]:
-        """The rows of the launches with all arms."""
-        for number in range(LAUNCHES):
+    def _rows_before(self, launch: int) -> Iterator[Row]:
+        for number in range(launch):
             yield from self.kept.least_disturbed(number).rows
 
     def _alone(self, number: int, label: str) -> None:

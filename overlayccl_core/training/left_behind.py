@@ -1,10 +1,10 @@
-"""Drop arms from later launches: those slower than the fastest arm, beyond noise or by FAR.
+"""Drop arms from later launches: those slower than the fastest arm, beyond noise or by far.
 
-The first LAUNCHES launches run all arms. Arms slower than the fastest at the same count of microbatches are then
-left behind, and the time of later launches goes to close arms. The developer's stays unless it is slower beyond
-noise: all others are compared with it. Ratios are of the launches that both arms ran in. What is left behind is not
-chosen (`evidence/contest.py`). Only arms that may be chosen make others leave: not the framework's own, nor arms
-with wrong gradients or matrix products.
+After the first launch arms FARTHER behind the fastest at the same count of microbatches leave, after LAUNCHES those
+FAR behind or slower beyond noise. The time of later launches goes to close arms. The developer's stays unless it is
+slower beyond noise: all others are compared with it. Ratios are of the launches that both arms ran in. What is left
+behind is not chosen (`evidence/contest.py`). Only arms that may be chosen make others leave: not the framework's
+own, nor arms with wrong gradients or matrix products.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -17,7 +17,8 @@ from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.measuring.statistics import ratio_over_launches
 
 LAUNCHES = 2
-FAR = 1.2  # times the fastest arm's step, in each of the first launches
+FARTHER = 1.5  # times the fastest arm's step, in the first launch
+FAR = 1.2  # in each of the first launches
 # Relative error of a gradient, beyond any reordering of sums. The training gate judges for itself.
 FAR_OFF = 1e-4
 Steps = dict[int, Sequence[float]]  # launch -> us
@@ -25,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 def left_behind(rows: Iterable[Row]) -> set[tuple[int, str]]:
-    """Return (count of microbatches, arm) of the arms to drop. rows: Of `steps`, of the launches with all arms."""
+    """Return (count of microbatches, arm) of the arms to drop. rows: Of `steps`, of one or the first launches."""
     timed: dict[int, dict[str, Steps]] = {}
     inspected: dict[int, dict[str, Row]] = {}
     for row in rows:
@@ -42,17 +43,18 @@ def left_behind(rows: Iterable[Row]) -> set[tuple[int, str]]:
 
 
 def leaving(
-    number: int, well: Collection[tuple[int, str]], first: Callable[[], Iterable[Row]]
+    number: int, well: Collection[tuple[int, str]], before: Callable[[int], Iterable[Row]]
 ) -> set[tuple[int, str]]:
     """Return the arms to drop from launch `number`.
 
     Args:
         well: The arms without a failure; only they are dropped or make others leave.
-        first: Returns the rows of the launches with all arms.
+        before: Returns the rows of the launches before one.
     """
-    if number < LAUNCHES:
-        return set()
-    return left_behind(row for row in first() if (row["microbatches"], row["arm"]) in well)
+    left = set()
+    for launches in range(1, min(number, LAUNCHES) + 1):  # whoever left comes back only if others fail
+        left |= left_behind(row for row in before(launches) if (row["microbatches"], row["arm"]) in well)
+    return left
 
 
 def _sound(inspected: Mapping[str, Row]) -> set[str]:
@@ -69,22 +71,22 @@ def _sound(inspected: Mapping[str, Row]) -> set[str]:
 
 
 def _slower(arms: Mapping[str, Steps], sound: Container[str]) -> Iterable[str]:
-    """The arms slower than the fastest sound one, beyond noise or by FAR."""
+    """The arms slower than the fastest sound one: beyond noise or by FAR, of one launch by FARTHER."""
     ours = {arm: steps for arm, steps in arms.items() if arm in sound}
     if not ours:
         return ()
     fastest = min(ours.values(), key=lambda steps: np.median([np.median(us) for us in steps.values()]))
+    others = {arm: steps for arm, steps in arms.items() if arm != ArmName.DEVELOPER}
+    if len(fastest) == 1:
+        return [arm for arm, steps in others.items() if _is_behind(steps, fastest, FARTHER)]
     ratios = {arm: ratio_over_launches(steps, fastest) for arm, steps in arms.items()}
-    return [
-        arm
-        for arm, ratio in ratios.items()
-        if ratio is not None
-        and (ratio.beyond_noise or (arm != ArmName.DEVELOPER and _is_far(arms[arm], fastest)))
-    ]
+    noted = [arm for arm, ratio in ratios.items() if ratio is not None and ratio.beyond_noise]
+    return [*noted, *(arm for arm, steps in others.items() if _is_behind(steps, fastest, FAR))]
 
 
-def _is_far(steps: Steps, fastest: Steps) -> bool:
-    """Whether steps are FAR times as long in every launch."""
-    return all(
-        np.median(us) >= FAR * np.median(fastest[launch]) for launch, us in steps.items() if launch in fastest
+def _is_behind(steps: Steps, fastest: Steps, times: float) -> bool:
+    """Whether steps are so many times as long in every launch of both."""
+    both = steps.keys() & fastest.keys()
+    return bool(both) and all(
+        np.median(steps[launch]) >= times * np.median(fastest[launch]) for launch in both
     )

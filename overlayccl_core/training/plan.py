@@ -40,7 +40,7 @@ class Arm:
     microbatches: int
     sites: tuple[ArmSite, ...] = ()
     purposes: tuple[Purpose, ...] = (Purpose.TIMED,)
-    weighed: bool = True  # its memory is counted in the first launch, which takes one step more
+    weighed: bool = True  # its memory is counted in the first launch, which takes two steps more
 
     @property
     def label(self) -> str:

@@ -195,10 +195,12 @@ def test_every_arm_is_in_every_launch() -> None:
 
 
 def test_what_was_left_behind_is_in_the_first_launches_alone() -> None:
-    left = [row for row in launches(us=300.0) if not of("finalist_2", 2)(row)]
-    assert not odd(left)
-    assert odd(left, narrows=False)
-    assert odd(launches(us=300.0))  # it would not have run
+    for us, since in ((300.0, 1), (130.0, 2)):
+        left = [row for row in launches(us) if row["arm"] != "finalist_2" or row["launch"] < since]
+        assert not odd(left)
+        assert odd(left, narrows=False)
+        assert odd(launches(us))  # it would not have run
+        assert odd([row for row in left if not of("finalist_2", since - 1)(row)])
     assert odd([row for row in launches() if not of("finalist_2", 2)(row)])  # it was not slower
 
 

@@ -1,4 +1,4 @@
-"""What is slower beyond noise in the first launches is in no later one. Needs no ranks."""
+"""What is far behind, or slower beyond noise, in the first launches is in no later one. Needs no ranks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.training.launches import Training, train
-from overlayccl_core.training.left_behind import left_behind
+from overlayccl_core.training.left_behind import leaving, left_behind
 from tests.timing.batches import silent
 from tests.training.test_failed_arms import TRAINING, Ranks
 
@@ -69,6 +69,31 @@ def test_what_is_far_behind_in_both_launches_leaves_however_noisy_but_the_develo
     fastest = [[100.0, 100.0, 100.0], [100.0, 101.0, 99.0]]
     arms = {"developer": noisy, "finalist_1": fastest, "finalist_2": noisy, "ddp": noisy, "fsdp": once}
     assert left_behind(rows(arms)) == {(1, "finalist_2"), (1, "ddp")}
+
+
+def test_what_is_half_as_slow_again_in_the_first_launch_leaves_at_once_but_the_developers_stays() -> None:
+    ours = {"finalist_1": [[100.0] * 3], "finalist_2": [[149.0] * 3], "flat": [[151.0] * 3]}
+    assert left_behind(rows({"developer": [[400.0] * 16], **ours, "ddp": [[160.0] * 3]})) == {
+        (1, "flat"),
+        (1, "ddp"),
+    }
+
+
+def test_whoever_left_after_the_first_launch_stays_away_though_another_is_the_fastest_since() -> None:
+    arms = {
+        "developer": [[300.0] * 3] * 2,
+        "finalist_1": [[100.0] * 3, [150.0] * 3],
+        "finalist_2": [[140.0] * 3, [80.0] * 3],
+        "flat": [[151.0] * 3],
+    }
+
+    def before(launch: int) -> Iterator[Mapping[str, Any]]:
+        return (row for row in rows(arms) if row["launch"] < launch)
+
+    well = {(1, arm) for arm in arms}
+    assert left_behind(before(2)) == {(1, "developer")}
+    assert [leaving(number, well, before) for number in (0, 1)] == [set(), {(1, "flat")}]
+    assert leaving(2, well, before) == leaving(3, well, before) == {(1, "developer"), (1, "flat")}
 
 
 def test_the_frameworks_own_makes_nobody_leave_and_leaves_itself() -> None:

@@ -113,7 +113,7 @@ ROWS = [
     Row(
         "seconds of the launches that confirm",
         behind("confirm"),
-        {CONFIG: ("seconds: 6 # of what is", "seconds: 9 # of what is")},
+        {CONFIG: ("seconds: 9 # of what is", "seconds: 6 # of what is")},
     ),
     Row("the training gate", behind("choose"), appended(f"{CORE}/gates/training.py")),
     Row("what stands", behind("confirm"), appended(f"{CORE}/evidence/standing.py")),

@@ -133,7 +133,9 @@ class _Trainer:
         model = ModelWork(exchanged=state.pieces.exchanged_kernels)
         state.around = model.within
         if state.framework is not None:
-            state.gradients(data)  # then it may rebuild its buckets in the order of readiness
+            # It learns shapes in its first step, and DDP rebuilds buckets in its second. Weighing takes one by itself.
+            for _ in range(1 if arm.weighed else 2):
+                state.gradients(data)
 
         def step() -> None:
             for since in calls.values():

@@ -133,7 +133,7 @@ class _Trainer:
         model = ModelWork(exchanged=state.pieces.exchanged_kernels)
         state.around = model.within
         if state.framework is not None:
-            # It learns shapes in its first step, and DDP rebuilds buckets in its second. Weighing takes one by itself.
+            # It learns shapes in its first step, and DDP rebuilds buckets in its second. Weighing takes one anyway.
             for _ in range(1 if arm.weighed else 2):
                 state.gradients(data)
 

@@ -30,6 +30,7 @@ def main(words: list[str]) -> int:
         follow(say, say.alive)
         if MEASURES in job.options:
             refuse_elsewhere()
+            _begin_ranks(job)
         loader.load("stages", job.rule).main(job)
         none_ahead(job.all_inputs, say)
         made = True
@@ -50,6 +51,14 @@ def main(words: list[str]) -> int:
         attempts.end(log, time.time(), made=made)
         say.end()
     return 0
+
+
+def _begin_ranks(job: RuleJob) -> None:
+    """Let the library be imported for the ranks while the stage prepares their first launch."""
+    from overlayccl_core.backends.backend import prepare  # most stages start no ranks
+    from overlayccl_core.configuration.deployment import load
+
+    prepare(load(job.option("deployment")))
 
 
 if __name__ == "__main__":

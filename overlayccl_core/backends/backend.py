@@ -15,6 +15,7 @@ Backends with torch tensors import most members from `torch_ranks/torch_backend.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -23,8 +24,9 @@ from overlayccl_core.backends.plan import LaunchPlan
 from overlayccl_core.backends.rank import Rank
 from overlayccl_core.backends.trials import Observed, Trial
 from overlayccl_core.configuration.deployment import Deployment
+from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.launch import Launch, Starter, Watch
-from overlayccl_core.launching.launcher import DoctorCheck
+from overlayccl_core.launching.launcher import DoctorCheck, launcher_of
 from overlayccl_core.launching.node_report import NodeReport
 from overlayccl_core.program.program import Program
 
@@ -120,6 +122,13 @@ class Backend(Protocol):
 def backend_of(deployment: Deployment) -> Backend:
     """Return the deployment's backend. ValueError: It does not exist; the message names the existing ones."""
     return loader.plug_in(Backend, "backends", deployment.backend)
+
+
+def prepare(deployment: Deployment) -> None:
+    """Let what starts ranks on this host import the library while the caller prepares its first launch."""
+    if not launcher_of(deployment).agents:  # which begin theirs
+        with suppress(RefusedError):  # the launch says so
+            backend_of(deployment).starter(deployment, "")
 
 
 def oversubscribed(deployment: Deployment, told: NodeReport) -> bool:

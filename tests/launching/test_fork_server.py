@@ -4,12 +4,14 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from overlayccl_core.backends.backend import prepare
 from overlayccl_core.backends.torch_ranks import fork_client, fork_server
 from overlayccl_core.backends.torchdist.environment import environment
 from overlayccl_core.launching.launch import Launch
@@ -67,6 +69,19 @@ def test_a_rank_that_aborts_after_it_was_done_ends_nobody(tmp_path: Path, todo: 
 
 def test_ranks_that_fail_together_are_all_told(tmp_path: Path) -> None:
     assert started(tmp_path, "exit 3", "exit 4")[1] == {0: 3, 1: 4}
+
+
+def test_what_starts_ranks_begins_before_the_first_launch_which_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_client, "_OF_THREAD", threading.local())
+    prepare(here(2).changed(launcher="slurm"))  # its agents begin theirs
+    assert not hasattr(fork_client._OF_THREAD, "server")
+    prepare(here(2))
+    begun = fork_client._OF_THREAD.server
+    assert begun.process.poll() is None
+    assert started(tmp_path, "sum", "sum") == (0, {}, [])
+    assert fork_client._OF_THREAD.server is begun
 
 
 CALLER = f"""

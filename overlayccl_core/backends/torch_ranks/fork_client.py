@@ -26,7 +26,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # the caller may 
 
 
 def starter(environment: Mapping[str, str]) -> Starter:
-    """Return the Starter of ranks with this environment, plus `LocalRanks.environment` of each rank."""
+    """Return the Starter of ranks with this environment, plus `LocalRanks.environment` of each rank.
+
+    Its process begins now: it imports torch while the caller prepares the launch.
+    """
+    _server_of(environment)
     return lambda plan, part: start(plan, part, environment)
 
 
@@ -43,12 +47,18 @@ def rank_environment(usual: Mapping[str, str], deployment: Deployment) -> dict[s
 
 
 def start(plan: Launch, part: LocalRanks, environment: Mapping[str, str]) -> "_Starting":
-    """Begin a launch in the server process of the launches before it, if it lives and has this environment."""
+    """Begin a launch in the server process of this environment."""
+    part.log.touch()
+    return _Starting(_server_of(environment), plan, part)
+
+
+def _server_of(environment: Mapping[str, str]) -> "_Server":
+    """Return the server process of this thread if it lives and has this environment, else a new one."""
     wanted = (dict(environment), Path.cwd())
-    server = getattr(_OF_THREAD, "server", None)
+    server: _Server | None = getattr(_OF_THREAD, "server", None)
     if server is None or server.process.poll() is not None or server.made_for != wanted:
-        server = _OF_THREAD.server = _Server(*wanted, part.log)
-    return _Starting(server, plan, part)
+        server = _OF_THREAD.server = _Server(*wanted)
+    return server
 
 
 _OF_THREAD = threading.local()  # a process set to die with its parent dies with the starting thread
@@ -60,14 +70,13 @@ class _Server:
     It imports the ranks' modules, so its own errors go to the log of the launch in which it ends.
     """
 
-    def __init__(self, environment: dict[str, str], folder: Path, log: Path) -> None:
+    def __init__(self, environment: dict[str, str], folder: Path) -> None:
         self.made_for = environment, folder
         self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process; never in a shared folder)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
             env=environment, bufsize=0, start_new_session=True, preexec_fn=processes.with_me(),
         )  # fmt: skip
-        log.touch()
         weakref.finalize(self, _end, self.process, self.errors)
 
     def ask(self, request: Mapping[str, object]) -> None:

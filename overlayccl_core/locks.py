@@ -55,6 +55,15 @@ def machine_lock(progress: Callable[[str], None]) -> Iterator[None]:
         os.close(lock)
 
 
+def machine_is_free() -> bool:
+    """Return whether no measurement holds the machine."""
+    lock = _readable(Path(tempfile.gettempdir()) / MACHINE)
+    try:
+        return taken(lock, TOGETHER, 0)
+    finally:
+        os.close(lock)
+
+
 def _readable(path: Path) -> int:
     """Open the file for reading: only its owner may open it for writing."""
     try:

@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
         follow(say, say.alive)
         if MEASURES in job.options:
             refuse_elsewhere()
-            _begin_ranks(job)
+            _begin_starter(job)
         loader.load("stages", job.rule).main(job)
         none_ahead(job.all_inputs, say)
         made = True
@@ -53,12 +53,11 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _begin_ranks(job: RuleJob) -> None:
-    """Let the library be imported for the ranks while the stage prepares their first launch."""
-    from overlayccl_core.backends.backend import prepare  # most stages start no ranks
+def _begin_starter(job: RuleJob) -> None:
+    from overlayccl_core.backends import backend  # most stages start no ranks
     from overlayccl_core.configuration.deployment import load
 
-    prepare(load(job.option("deployment")))
+    backend.begin_starter(load(job.option("deployment")))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from overlayccl_core.launching.failures import RefusedError
 from overlayccl_core.launching.launch import Launch, Starter, Watch
 from overlayccl_core.launching.launcher import DoctorCheck, launcher_of
 from overlayccl_core.launching.node_report import NodeReport
+from overlayccl_core.locks import machine_is_free
 from overlayccl_core.program.program import Program
 
 
@@ -124,9 +125,12 @@ def backend_of(deployment: Deployment) -> Backend:
     return loader.plug_in(Backend, "backends", deployment.backend)
 
 
-def prepare(deployment: Deployment) -> None:
-    """Let what starts ranks on this host import the library while the caller prepares its first launch."""
-    if not launcher_of(deployment).agents:  # which begin theirs
+def begin_starter(deployment: Deployment) -> None:
+    """Begin what starts ranks on this host: it imports the library while the caller prepares its first launch.
+
+    Not where agents begin theirs, nor while another measurement has the machine.
+    """
+    if not launcher_of(deployment).agents and machine_is_free():
         with suppress(RefusedError):  # the launch says so
             backend_of(deployment).starter(deployment, "")
 

@@ -139,6 +139,7 @@ def _saved(tree: Tree, cost: Cost) -> Iterator[str]:
         others = [one for one in dict.fromkeys((worth.developer, rival_of(worth))) if one is not None]
         told = [(one.name, payback(worth, one, cost, start_us(tree, worth, one))) for one in others]
         over = [f"{steps_text(paid)} over {name}" for name, paid in told if paid.saved_us]
+        over += ["never over the known way itself"] if over and worth.known and not worth.instead else []
         yield f"{worth.model} {' and '.join(over) or 'never'}"
     if len(tree.worths) > 1:
         paid = together_over(tree, tree.worths, cost, rival=False)

@@ -25,7 +25,15 @@ from overlayccl_core.report import accuracy
 from overlayccl_core.report.blocks import columns_ratio, count
 from overlayccl_core.report.conditions import disturbed, emulated, fingerprints_of
 from overlayccl_core.report.passes import untrained_text
-from overlayccl_core.report.sentences import KNOWN, case_facts, case_known, case_warnings, place_text, quicker
+from overlayccl_core.report.sentences import (
+    KNOWN,
+    case_facts,
+    case_known,
+    case_warnings,
+    over_fastest,
+    place_text,
+    quicker,
+)
 from overlayccl_core.report.tree import Tree
 from overlayccl_core.report.worth import Worth
 from overlayccl_core.tables.deployed import Use
@@ -46,6 +54,7 @@ NO_NEED = "no need"
 NO = "NO:"
 NOT_TIMED = f"{NO} not timed in steps"
 PLACED = "took the place"
+AS_DEVELOPER = "= over developer"
 COLUMNS = (
     "M, step ms, MiB: into how many microbatches a step splits its batch (1: not at all), its time, and the most "
     "memory of tensors on a rank.",
@@ -62,6 +71,7 @@ CELLS = {  # the beginning of a cell -> its meaning
     f"{NO} keep": "torch's own way is faster than what was chosen; deploy/ has no file of this model.",
     f"{NO} use": "the way named is faster than the file in deploy/, where another step needs the same Case.",
     KNOWN: "the chosen way is a known way, and no other was measured faster.",
+    AS_DEVELOPER: "developer is the best known way.",
     PLACED: "this known way was faster than the chosen one, and is now the file in deploy/.",
 }
 
@@ -85,13 +95,14 @@ def parts(tree: Tree, probes: pl.DataFrame | None, summary: pl.DataFrame) -> Ite
 
 
 def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
-    """Yield a table of models, faster ways at a price, and the meaning of columns and cells."""
+    """Yield a table of models, faster ways at a price, finds beside these, and the meaning of columns and cells."""
     rows = [_verdict(worth) for worth in worths]
     table = plain_table(None, *HEADERS, fold=("use deploy/?",))
     for worth, cells in zip(worths, rows, strict=True):
         table.add_row(worth.model, *cells)
     yield table
     yield from (f"{worth.model}: {said}" for worth in worths for said in quicker(worth))
+    yield from (f"{worth.model}: {said}" for worth in worths for said in _beside_more_memory(worth))
     launches = count(max(worth.launches for worth in worths), "fresh launch", "fresh launches")
     yield from (line.format(launches=launches) for line in COLUMNS)
     shown = [cell for cells in rows for cell in cells]
@@ -100,6 +111,12 @@ def of_models(worths: Sequence[Worth]) -> Iterator[RenderableType]:
             yield f"{cell}: {meaning}"
     if why := _without_a_ratio(worths):
         yield f"{NOTHING}: {'; or '.join(why)}."
+
+
+def _beside_more_memory(worth: Worth) -> Iterator[str]:
+    """Tell the gain of what a search found over the fastest way at any memory, unless the table has it."""
+    if worth.instead is None and not worth.known and worth.fastest is not worth.rival:
+        yield from over_fastest(worth)
 
 
 def _without_a_ratio(worths: Iterable[Worth]) -> list[str]:
@@ -142,6 +159,8 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
         use = known if placed else f"{NO} {use_text(worth.instead.arm)}"
         return use, *figures, NOTHING, PLACED if placed else NOTHING
     over = KNOWN if worth.needs_no_search(worth.rival) else times(worth.speedup_over(worth.rival))
+    if worth.rival is not None and worth.rival is worth.developer and over != NOTHING:
+        over = AS_DEVELOPER
     return (
         NO_NEED if worth.is_developers else YES[Use.KNOWN if worth.known else Use.FOUND],
         *figures,

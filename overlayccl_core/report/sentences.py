@@ -92,7 +92,7 @@ def facts(worth: Worth) -> list[str]:
     return [
         _deployed(worth, mine),
         _over_rival(worth),
-        *_over_fastest(worth),
+        *over_fastest(worth),
         *_over_developer(worth, mine),
         *_overhead(worth),
         f"Measured in {count(worth.launches, 'launch', 'launches')} that chose "
@@ -231,7 +231,7 @@ def _over_rival(worth: Worth) -> str:
     return f"Over {worth.best}, {rival.name} ({rival.figures}): {worded(speedup)}."
 
 
-def _over_fastest(worth: Worth) -> Iterator[str]:
+def over_fastest(worth: Worth) -> Iterator[str]:
     """Tell the gain over the fastest at any memory."""
     fastest = worth.fastest
     if fastest is None or not (speedup := worth.speedup_over(fastest)):

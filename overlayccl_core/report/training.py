@@ -51,9 +51,9 @@ INKS: dict[str, Ink] = {
 READING = (
     "These launches are those by which was chosen: what was chosen for being the fastest looks faster in "
     "them than it is, so no gain is told from them. Of arms with the same modules the plainest was trained. "
-    "An arm that was far slower than the fastest in the first launch, or slower beyond noise in the first two, is "
-    "in none of the others, and launches differ: arms compare by the column of ratios, which are of the launches "
-    "of both. "
+    "An arm half as slow again as the fastest in the first launch is in none of the others. Nor is one that in the "
+    "first two was slower beyond noise, or by a fifth in each. Launches differ: arms compare by the column of "
+    "ratios, which are of the launches of both. "
     "Own local work is an arm's step with work on its own rank in place of every call. It contains the "
     "copies that the arm makes for its calls, so another arm's may be less. One launch timed it, so it has "
     "no interval."

@@ -24,7 +24,7 @@ from overlayccl_core.training.plan import StepSettings
 from overlayccl_core.training.roster import Roster
 
 NOT_COMPARED_BY_LOSS = frozenset(BASELINES) - {ArmName.DEVELOPER}
-NARROWS = True  # an arm slower beyond noise is in the first launches alone
+NARROWS = True  # what the first launches find far behind is in no other (`training/left_behind.py`)
 Row = dict[str, Any]
 
 

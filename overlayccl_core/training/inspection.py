@@ -79,9 +79,10 @@ def inspect(
     *,
     weighed: bool = True,
 ) -> Counts:
-    """Run a step once, to find the memory held between steps, then count it TIMES; run it once without its memory.
+    """Count a step while it runs.
 
-    The smallest peak holds: a thread of the library may keep a buffer for a moment longer than its call.
+    With its memory it runs once, to find what is held between steps, then TIMES to be counted. The smallest peak
+    holds: a thread of the library may keep a buffer for a moment longer than its call. Without memory it runs once.
 
     Args:
         model: Tells which matrix products are the model's (None: all are).

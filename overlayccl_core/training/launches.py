@@ -54,7 +54,7 @@ class Training:
 
     Attributes:
         launches: How many, at most.
-        narrows: Whether later launches drop arms slower beyond noise in the first launches (`left_behind`).
+        narrows: Whether later launches drop arms that the first ones found far behind (`left_behind`).
         enough: Whether the rows of the launches so far suffice; None: all launches are made.
     """
 
@@ -188,11 +188,20 @@ class _TrainingBatch:
         self._train(number, arms, "alone")
 
     def _train(self, number: int, arms: tuple[Arm, ...], name: str, *, keep: bool = False) -> None:
-        """Train arms in a launch with a folder of that name; with `keep`, keep its rows before it is removed."""
-        training = self.training
-        settings = training.settings if number == 0 else replace(training.settings, loss_seeds=())
+        """Train arms in a launch with a folder of that name; with `keep`, keep its rows before it is removed.
+
+        The first launch inspects the arms and compares their losses. When it is repeated, what it found stays.
+        """
+        training, earlier = self.training, self.kept.attempts(number)
+        inspects = number == 0 and not earlier
+        settings = training.settings if inspects else replace(training.settings, loss_seeds=())
         plan = TrainingPlan(
-            launch=number, ranks=training.deployment.ranks, model=training.model, settings=settings, arms=arms
+            launch=number,
+            ranks=training.deployment.ranks,
+            model=training.model,
+            settings=settings,
+            arms=arms,
+            inspects=inspects,
         )
         head = f"launch {number + 1} of {training.launches}"
         # the ranks decide how many timed steps fit
@@ -218,7 +227,7 @@ class _TrainingBatch:
                 told=told,
             )
             if keep:
-                self.kept.keep(work, rows)
+                self.kept.keep(work, with_found(rows, earlier[0].rows) if earlier and number == 0 else rows)
 
     def _failed_row(self, arm: Arm, failed: Failed, *, shared: bool) -> Row:
         """The row of a failed arm, without steps. shared: whether the other arms' ranks shared cores."""
@@ -234,6 +243,20 @@ class _TrainingBatch:
             "status": failed.status.value,
             "message": failed.message,
         }
+
+
+def with_found(rows: Sequence[Row], first: Sequence[Row]) -> list[Row]:
+    """Complete the rows of a repeat by what the first attempt found: counts, gradients, and the rows of losses."""
+    found = {_which(row): {name: row[name] for name in (*COUNTS, "gradient_rel_error")} for row in first}
+    timed = [{**row, **found.get(_which(row), {})} for row in rows]
+    arms = {(row["microbatches"], row["arm"]) for row in rows}
+    conditions = {name: rows[0][name] for name in ("foreign_cpu_share", "disturbed")}
+    losses = [row for row in first if row["purpose"] == Purpose.LOSS]
+    return [*timed, *({**row, **conditions} for row in losses if (row["microbatches"], row["arm"]) in arms)]
+
+
+def _which(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("microbatches", "arm", "purpose", "seed"))
 
 
 def _with_counts(rows: Sequence[Row]) -> list[Row]:

@@ -72,12 +72,13 @@ def _sound(inspected: Mapping[str, Row]) -> set[str]:
 
 def _slower(arms: Mapping[str, Steps], sound: Container[str]) -> Iterable[str]:
     """The arms slower than the fastest sound one: beyond noise or by FAR, of one launch by FARTHER."""
-    ours = {arm: steps for arm, steps in arms.items() if arm in sound}
+    launches = {launch for steps in arms.values() for launch in steps}
+    ours = [steps for arm, steps in arms.items() if arm in sound and max(launches) in steps]
     if not ours:
         return ()
-    fastest = min(ours.values(), key=lambda steps: np.median([np.median(us) for us in steps.values()]))
+    fastest = min(ours, key=lambda steps: np.median([np.median(us) for us in steps.values()]))
     others = {arm: steps for arm, steps in arms.items() if arm != ArmName.DEVELOPER}
-    if len(fastest) == 1:
+    if len(launches) == 1:
         return [arm for arm, steps in others.items() if _is_behind(steps, fastest, FARTHER)]
     ratios = {arm: ratio_over_launches(steps, fastest) for arm, steps in arms.items()}
     noted = [arm for arm, ratio in ratios.items() if ratio is not None and ratio.beyond_noise]

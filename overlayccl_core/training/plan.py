@@ -40,7 +40,7 @@ class Arm:
     microbatches: int
     sites: tuple[ArmSite, ...] = ()
     purposes: tuple[Purpose, ...] = (Purpose.TIMED,)
-    weighed: bool = True  # its memory is counted in the first launch, which takes two steps more
+    weighed: bool = True  # its memory is counted in the first launch, which takes more steps
 
     @property
     def label(self) -> str:
@@ -72,13 +72,17 @@ class StepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
-    """The content of plan.json. The launch's number seeds data and the order of arms."""
+    """The content of plan.json. The launch's number seeds data and the order of arms.
+
+    inspects: Whether the launch inspects a step of every arm; one does, as another would find the same.
+    """
 
     launch: int
     ranks: int
     model: Model
     settings: StepSettings
     arms: tuple[Arm, ...]
+    inspects: bool = True
 
     def write(self, folder: Path, sources: Mapping[str, str]) -> None:
         """Write the plan and the modules (`sources`: name -> text) into a folder."""

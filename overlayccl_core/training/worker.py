@@ -112,9 +112,9 @@ class _Trainer:
     def inspect(self) -> None:
         """Run an untimed step of every arm: count its operations, compare gradients with the unsharded model.
 
-        Only the first launch does so: another would find the same. The result goes into an arm's first record.
+        The result goes into an arm's first record.
         """
-        if self.plan.launch:
+        if not self.plan.inspects:
             return
         self.rank.status.enter(Phase.CHECKING)
         seed = self.plan.launch

@@ -35,6 +35,21 @@ def test_a_find_has_its_gains_over_developer_and_over_the_known_way() -> None:
     assert told == "nano YES, found 8 100 12.0 2.00 (1.80..2.20) 1.30 (1.20..1.40)"
 
 
+def test_where_developers_calls_are_the_best_known_way_no_second_gain_is_told() -> None:
+    mine, best = deployed(8), rival(1, "developer", 1.5, 1.2, 1.8)
+    assert shown(mine, best) == "nano YES, found 8 100 12.0 1.50 (1.20..1.80) = over developer"
+    assert "= over developer: developer is the best known way." in legend(worth(mine, best))
+
+
+def test_a_find_stands_beside_what_is_as_fast_with_more_memory() -> None:
+    more = beside(1, "fsdp_kept", 1.01, 0.9, 1.1, peak_memory_bytes=15 * 2**20)
+    found = deployed(8), rival(2, "hand_bundled", 1.3, 1.2, 1.4), more
+    assert "nano: Over the fastest that needs no search at any memory, torch FSDP" in legend(worth(*found))
+    assert "15 MiB): 1.01" in legend(worth(*found))
+    known = deployed(8, ran_as="best_known_way", needs_search=False), *found[1:]
+    assert "at any memory" not in legend(worth(*known)) + legend(worth(*found[:2]))
+
+
 def test_where_something_else_is_faster_the_answer_is_no_and_names_it() -> None:
     told = shown(deployed(1), instead(1, "ddp_25", 0.8, 0.7, 0.9))
     assert told.startswith("nano NO: ") and "torch DDP (25" in told and told.endswith("- -")

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from overlayccl_core.backends.backend import prepare
+from overlayccl_core.backends.backend import begin_starter
 from overlayccl_core.backends.torch_ranks import fork_client, fork_server
 from overlayccl_core.backends.torchdist.environment import environment
 from overlayccl_core.launching.launch import Launch
 from overlayccl_core.launching.local_ranks import STATUS_FILE, LocalRanks
 from overlayccl_core.launching.status import StatusFile
+from overlayccl_core.locks import machine_lock
 from tests.on_ranks import here, launch
 from tests.timing.batches import processes_of
 
@@ -75,9 +76,11 @@ def test_what_starts_ranks_begins_before_the_first_launch_which_uses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_client, "_OF_THREAD", threading.local())
-    prepare(here(2).changed(launcher="slurm"))  # its agents begin theirs
+    begin_starter(here(2).changed(launcher="slurm"))  # its agents begin theirs
+    with machine_lock(print):
+        begin_starter(here(2))  # of another measurement
     assert not hasattr(fork_client._OF_THREAD, "server")
-    prepare(here(2))
+    begin_starter(here(2))
     begun = fork_client._OF_THREAD.server
     assert begun.process.poll() is None
     assert started(tmp_path, "sum", "sum") == (0, {}, [])

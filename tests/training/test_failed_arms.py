@@ -72,16 +72,31 @@ class Ranks:
             (started.folder / "rank-1.error").write_text("Traceback of rank 1")
             raise LaunchError("rank 1 of 2 died", kind=Failure.CRASHED, ranks=(1,), job=culprit)
         for rank in range(plan.ranks):
-            records = [self.record(index, arm.name, plan.launch) for index, arm in enumerate(plan.arms)]
-            write_records(started.folder, rank, records)
+            write_records(started.folder, rank, self.records(plan))
         NodeReport(fewest_cores=where.ranks_per_node - 1).write(started.folder)
         return self.foreign_cpu_share
 
-    def record(self, index: int, arm: str, launch: int) -> RankRecord:
-        return RankRecord(
-            arm=index, purpose=Purpose.TIMED, seed=launch, cold=1, starts_ns=(0,) * 4,
-            ends_ns=(self.ns.get(arm, 9),) * 4, losses=(1.0,) * 4, inspection=None if launch else SEEN,
-        )  # fmt: skip
+    def records(self, plan: TrainingPlan) -> list[RankRecord]:
+        """Timed steps of every arm, then those for its losses."""
+        timed = [
+            RankRecord(
+                arm=index,
+                purpose=Purpose.TIMED,
+                seed=plan.launch,
+                cold=1,
+                starts_ns=(0,) * 4,
+                ends_ns=(self.ns.get(arm.name, 9),) * 4,
+                losses=(1.0,) * 4,
+                inspection=SEEN if plan.inspects else None,
+            )
+            for index, arm in enumerate(plan.arms)
+        ]
+        return timed + [
+            replace(timed[index], purpose=Purpose.LOSS, seed=seed, cold=0, inspection=None)
+            for seed in plan.settings.loss_seeds
+            for index, arm in enumerate(plan.arms)
+            if Purpose.LOSS in arm.purposes
+        ]
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -150,6 +165,37 @@ def test_a_launch_that_others_disturbed_is_repeated_where_it_times_something(
     alone = replace(TRAINING, arms=(replace(ARMS[0], purposes=(purpose,)),), launches=1)
     train(alone, tmp_path / ".partial", "longtrain-nano", "", silent)
     assert len(ranks.launched) == launched
+
+
+def test_a_repeat_times_steps_and_keeps_what_the_first_attempt_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = Ranks(monkeypatch, foreign_cpu_share=0.9)
+    plans = []
+
+    def records(plan: TrainingPlan) -> list[RankRecord]:
+        plans.append(plan)
+        ranks.foreign_cpu_share = 0.9 if plan.inspects else 0.0
+        ranks.ns = {} if plan.inspects else dict.fromkeys(("developer", "finalist_1"), 7000)
+        return Ranks.records(ranks, plan)
+
+    monkeypatch.setattr(ranks, "records", records)
+    arms = tuple(replace(arm, purposes=(Purpose.TIMED, Purpose.LOSS)) for arm in ARMS[:2])
+    losses = replace(TRAINING.settings, loss_seeds=(0, 1))
+    asked = replace(TRAINING, arms=arms, settings=losses, launches=1)
+    rows = train(asked, tmp_path / ".partial", "train-nano", "", silent)
+    assert [(plan.launch, plan.inspects, plan.settings.loss_seeds) for plan in plans[:: plans[0].ranks]] == [
+        (0, True, (0, 1)),
+        (0, False, ()),
+    ]
+    of = {(row["arm"], row["purpose"], row["seed"]): row for row in rows}
+    assert len(of) == len(rows) == 6
+    for arm in ("developer", "finalist_1"):
+        assert of[arm, "timed", 0]["steps_us"] == [7.0] * 3 and of[arm, "loss", 1]["steps_us"] == [0.009] * 4
+        assert of[arm, "timed", 0]["gradient_rel_error"] == SEEN.gradient_rel_error
+    assert {(row["matmuls"], row["disturbed"], row["foreign_cpu_share"]) for row in rows} == {
+        (SEEN.matmuls, False, 0.0)
+    }
 
 
 def test_a_developers_arm_that_crashes_ends_the_training_and_leaves_its_evidence(

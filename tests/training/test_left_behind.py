@@ -96,6 +96,16 @@ def test_whoever_left_after_the_first_launch_stays_away_though_another_is_the_fa
     assert leaving(2, well, before) == leaving(3, well, before) == {(1, "developer"), (1, "flat")}
 
 
+def test_whoever_has_left_is_not_the_fastest_of_those_that_went_on() -> None:
+    arms = {
+        "developer": [[200.0] * 3, [500.0] * 3],
+        "finalist_1": [[100.0] * 3, [260.0] * 3],
+        "finalist_2": [[130.0] * 3, [340.0] * 3],
+        "flat": [[151.0] * 3],  # less than the middle of finalist_1's two
+    }
+    assert left_behind(rows(arms)) == {(1, "developer"), (1, "finalist_2"), (1, "flat")}
+
+
 def test_the_frameworks_own_makes_nobody_leave_and_leaves_itself() -> None:
     """Nothing of it can be deployed: what can must be told apart."""
     arms = {"developer": steps(205), "finalist_1": steps(200), "ddp_25": steps(100), "fsdp": steps(900)}

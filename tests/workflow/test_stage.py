@@ -13,6 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from overlayccl_core import loader
+from overlayccl_core.backends import backend
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.configuration.settings import Settings
 from overlayccl_core.rule import rules
@@ -199,6 +200,7 @@ def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_can
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(following.RUN, raising=False)
     monkeypatch.setattr(of, "run", lambda *_, **__: Unfit([{"arm": "developer", "seed": 0}]))
+    monkeypatch.setattr(backend, "begin_starter", begun := MagicMock())
     for owner, reading in (
         *((RuleJob, one) for one in ("read", "read_all")),
         *((Settings, "from_part"), (Search, "from_json")),
@@ -214,6 +216,7 @@ def test_launches_are_put_away_when_their_table_is_written_and_stay_where_it_can
     words = [word for option in given for word in (f"--{option}", OPTIONS[option])]
     outputs = [f"{one.name}={HERE / f'{one.name}.parquet'}" for one in TABLES if one.rule == rule]
     assert stage.main([rule, "--log", "log", "--outputs", *outputs, *words]) is not written
+    begun.assert_called_once()  # before its ranks are asked for
     assert batch.exists() is not written
     assert (batch.parent / "written" / batch.name).exists() is written
     assert written or "ERROR: " in Path("log").read_text()

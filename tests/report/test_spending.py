@@ -308,6 +308,12 @@ def test_where_developers_calls_stay_nothing_is_paid_back_over_them(tmp_path: Pa
     assert "10.6 minutes" in said and "nano never." in said
 
 
+def test_what_is_known_is_paid_back_over_developer_and_never_over_itself(tmp_path: Path) -> None:
+    tree = Tree(path=write_tree(tmp_path / "local", chosen="best_known_way", problems=("tp_mlp",), data=False))
+    (said,) = spent_text(tree)
+    assert "steps over developer" in said and "and never over the known way itself." in said
+
+
 def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
     (run / "logs/bench-tp_mlp.tsv").unlink()
     blocks = spending.blocks(Tree(path=run))

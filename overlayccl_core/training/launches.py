@@ -227,7 +227,7 @@ class _TrainingBatch:
                 told=told,
             )
             if keep:
-                self.kept.keep(work, with_found(rows, earlier[0].rows) if earlier and number == 0 else rows)
+                self.kept.keep(work, _with_found(rows, earlier[0].rows) if earlier and number == 0 else rows)
 
     def _failed_row(self, arm: Arm, failed: Failed, *, shared: bool) -> Row:
         """The row of a failed arm, without steps. shared: whether the other arms' ranks shared cores."""
@@ -245,8 +245,11 @@ class _TrainingBatch:
         }
 
 
-def with_found(rows: Sequence[Row], first: Sequence[Row]) -> list[Row]:
-    """Complete the rows of a repeat by what the first attempt found: counts, gradients, and the rows of losses."""
+def _with_found(rows: Sequence[Row], first: Sequence[Row]) -> list[Row]:
+    """Complete the rows of a repeat by what the first attempt found: counts, gradients, and the rows of losses.
+
+    Only times need a quiet machine, so the rows of losses say of the machine what the repeat's do.
+    """
     found = {_which(row): {name: row[name] for name in (*COUNTS, "gradient_rel_error")} for row in first}
     timed = [{**row, **found.get(_which(row), {})} for row in rows]
     arms = {(row["microbatches"], row["arm"]) for row in rows}

@@ -309,7 +309,9 @@ def test_where_developers_calls_stay_nothing_is_paid_back_over_them(tmp_path: Pa
 
 
 def test_what_is_known_is_paid_back_over_developer_and_never_over_itself(tmp_path: Path) -> None:
-    tree = Tree(path=write_tree(tmp_path / "local", chosen="best_known_way", problems=("tp_mlp",), data=False))
+    tree = Tree(
+        path=write_tree(tmp_path / "local", chosen="best_known_way", problems=("tp_mlp",), data=False)
+    )
     (said,) = spent_text(tree)
     assert "steps over developer" in said and "and never over the known way itself." in said
 

@@ -95,10 +95,10 @@ def _look(width: int) -> dict[str, Any]:
         "legend": {
             "orient": "top",
             "direction": "horizontal",
-            "columns": 2 if is_narrow(width) else 5,
+            "columns": 2 if is_narrow(width) else 3,  # of the longest labels
             "labelColor": text,
             "labelFontSize": LAYOUT_PX,
-            "labelLimit": 260,
+            "labelLimit": 220,
             "symbolStrokeWidth": 2,
         },
         "header": {"labelColor": text, "labelFontSize": LAYOUT_PX, "title": None},

@@ -159,7 +159,7 @@ def _verdict(worth: Worth) -> tuple[str, ...]:
         use = known if placed else f"{NO} {use_text(worth.instead.arm)}"
         return use, *figures, NOTHING, PLACED if placed else NOTHING
     over = KNOWN if worth.needs_no_search(worth.rival) else times(worth.speedup_over(worth.rival))
-    if worth.rival is not None and worth.rival is worth.developer and over != NOTHING:
+    if not worth.known and worth.rival is worth.developer and over != NOTHING:
         over = AS_DEVELOPER
     return (
         NO_NEED if worth.is_developers else YES[Use.KNOWN if worth.known else Use.FOUND],

@@ -290,12 +290,7 @@ ROWS = [
     Row("how far a job is", RULES, appended(f"{CORE}/measuring/progress.py")),
     Row("a field of the target ablations", HAVE_SETTINGS, appended(f"{CORE}/configuration/sections.py")),
     Row("the fields of a search", HAVE_SETTINGS, appended(f"{CORE}/configuration/searches.py")),
-    Row(
-        "names of arms",
-        RULES,
-        appended(f"{CORE}/measuring/frameworks.py"),
-        on_trn1=behind("selftest"),
-    ),
+    Row("names of arms", RULES, appended(f"{CORE}/measuring/frameworks.py")),
     Row("statistics", behind("selftest"), appended(f"{CORE}/measuring/statistics.py")),
     Row(
         "the counts of microbatches of a model",

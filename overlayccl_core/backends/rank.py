@@ -9,6 +9,7 @@ and ends the launch.
 """
 
 import json
+import py_compile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -139,3 +140,10 @@ def run_rank(folder: Path, work: Callable[[Rank], None]) -> None:
     """Do the work of one rank of a launch started by a backend."""
     told = json.loads((folder / JOINING_FILE).read_text())
     loader.load("backends", told["backend"]).run_rank(folder, told["library"], work)
+
+
+def compile_together(rank: Rank, files: Sequence[Path]) -> None:
+    """Compile source files, each on one rank, for all of them. What is no Python fails where it is loaded."""
+    for file in files[rank.index :: rank.ranks]:
+        py_compile.compile(str(file), quiet=2)
+    rank.meet()

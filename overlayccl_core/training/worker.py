@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch._dynamo  # an inspection needs it: imported here, once for all ranks of a host
 
-from overlayccl_core.backends.rank import Rank, run_rank
+from overlayccl_core.backends.rank import Rank, compile_together, run_rank
 from overlayccl_core.launching.status import NO_JOB, Phase
 from overlayccl_core.measuring.purposes import EARLY_STEPS, Purpose
 from overlayccl_core.training.arm import ArmState, Modules, Unsharded, mean_loss, unsharded_gradients
@@ -83,6 +83,8 @@ class _Trainer:
         """Load and connect the modules of every arm."""
         self.rank.status.enter(Phase.PREPARING)
         self.rank.make_usual_groups()
+        modules = sorted({site.module for arm in self.plan.arms for site in arm.sites})
+        compile_together(self.rank, [self.rank.folder / module for module in modules])
         for index, arm in enumerate(self.plan.arms):
             self.rank.status.work_on(index)
             self.modules.append(Modules.load(arm, self.rank, f"arm_{index}"))

@@ -1,7 +1,6 @@
 """The worker of a timed launch: load the plan's modules and time them in rounds."""
 
 import gc
-import py_compile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 from overlayccl_core.backends.measured import FirstCall
 from overlayccl_core.backends.plan import Calibration, LaunchPlan, PlannedJob, visit_us
 from overlayccl_core.backends.race import Races
-from overlayccl_core.backends.rank import Rank, run_rank
+from overlayccl_core.backends.rank import Rank, compile_together, run_rank
 from overlayccl_core.backends.rounds import (
     LONG,
     TWO,
@@ -29,7 +28,7 @@ from overlayccl_core.launching.status import NO_JOB, Phase
 from overlayccl_core.program.nodes import Port
 
 COLD_TIMES = 2  # our margin: assumed upper limit of first call over warm call
-STREAM = 3  # calls of the calibration after the first: an isolated call is quicker than in a busy stream
+MEETINGS = 3  # of the calibration
 SHUTDOWN_S = 1.0
 OVERTIME = 1.25  # of the budget: then a launch ends with too few rounds
 
@@ -56,10 +55,7 @@ class _Timer:
         self.rank.status.enter(Phase.PREPARING)
         self.rank.make_usual_groups()
         paths = [self.rank.folder / job.module for job in self.plan.jobs]
-        for index in range(self.rank.index, len(paths), self.plan.ranks):  # the others find them compiled
-            self.rank.status.work_on(index)  # the job to blame if it is no Python
-            py_compile.compile(str(paths[index]), doraise=True)
-        self.rank.meet()
+        compile_together(self.rank, paths)
         pool = InputPool(self.plan.settings.seed + self.rank.index, self.rank.device)
         for index, job in enumerate(self.plan.jobs):
             self.rank.status.work_on(index)
@@ -142,7 +138,7 @@ class _Timer:
     def _beside_calls_s(self) -> float:
         """Return the seconds of a visit beside its calls: they grow with the number of ranks in an agreement."""
         took = []
-        for _ in range(STREAM):
+        for _ in range(MEETINGS):
             start = self.rank.now_ns()
             self.rank.meet()
             took.append((self.rank.now_ns() - start) / 1e9)
@@ -161,7 +157,6 @@ class _Timer:
         seconds = self._stream_s(module, inputs, 1)
         if seconds * 1e3 >= settings.min_sample_ms or settings.max_repeats == 1:
             return seconds
-        seconds = min(seconds, self._stream_s(module, inputs, STREAM))
         return min(seconds, self._stream_s(module, inputs, self._repeats(seconds)))
 
     def _stream_s(self, module: Emitted, inputs: Inputs, calls: int) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from overlayccl_core import disk
-from overlayccl_core.backends.rank import Rank, run_rank
+from overlayccl_core.backends.rank import Rank, compile_together, run_rank
 from overlayccl_core.backends.torch_ranks.driver import Emitted, collect
 from overlayccl_core.backends.trials import (
     PlannedTrial,
@@ -75,6 +75,7 @@ def main(folder: Path) -> None:
 
     def work(rank: Rank) -> None:
         rank.status.enter(Phase.CHECKING)
+        compile_together(rank, [rank.folder / trial.job.module for trial in plan.trials])
         for index, trial in enumerate(plan.trials):
             rank.status.work_on(index)
             try:

@@ -45,13 +45,13 @@ from workflow_scripts.command_line import (
     refuse_braces,
     starts_jobs,
 )
-from workflow_scripts.phases import time_only
 from workflow_scripts.pipeline import prepare
+from workflow_scripts.quiet import be_quiet
 from workflow_scripts.records import tell_jobs
 from workflow_scripts.replanning import plan_by_what_is_there
 
 plan_by_what_is_there()
-time_only()
+be_quiet()
 prefer_this_python()
 import_nothing_from_here()
 if str(HOME) in sys.path:

@@ -4,19 +4,6 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from snakemake import benchmark
-
-NEVER_S = 1e6
-
-
-def time_only() -> None:
-    """Have Snakemake time its jobs, and no more.
-
-    It would read the memory maps of all ranks every half second for the first 15 s of a job. Beside ranks of torch
-    that took an eighth of a core: a launch was disturbed by its own run.
-    """
-    benchmark.BENCHMARK_INTERVAL_SHORT = NEVER_S
-
 
 def seconds_of(file: Path) -> float:
     """Return the wall-clock seconds in a `benchmark` file of Snakemake. ValueError for another file."""

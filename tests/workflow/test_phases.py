@@ -1,14 +1,12 @@
 """How long the phases of a run took."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
-from snakemake import benchmark as of_snakemake
 
 from tests.workflow.repository import ROOT, python
-from workflow_scripts.phases import phases, seconds_of, text, time_only
+from workflow_scripts.phases import phases, seconds_of, text
 
 
 def benchmark(folder: Path, name: str, seconds: float) -> Path:
@@ -24,19 +22,6 @@ def test_jobs_of_a_rule_are_one_phase_and_the_slowest_comes_first(tmp_path: Path
     assert seconds["bench"] == {"grad_ar": 30.0, "tp_mlp": 60.2}
     shown = text(seconds)
     assert "bench         90   grad_ar 30, tp_mlp 60" in shown and "probe        170" in shown
-
-
-def test_a_job_is_timed_and_its_processes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[float] = []
-    monkeypatch.setattr(
-        of_snakemake.BenchmarkTimer, "_update_record", lambda _timer: looks.append(time.monotonic())
-    )
-    monkeypatch.setattr(of_snakemake, "BENCHMARK_INTERVAL_SHORT", of_snakemake.BENCHMARK_INTERVAL_SHORT)
-    time_only()
-    with of_snakemake.benchmarked() as told:
-        time.sleep(0.8)
-    assert len(looks) == 1  # as it begins; Snakemake alone looks every half second
-    assert told.running_time >= 0.8
 
 
 def test_jobs_of_earlier_runs_are_left_out(tmp_path: Path) -> None:

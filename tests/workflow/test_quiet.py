@@ -1,0 +1,54 @@
+"""Snakemake does nothing while jobs run: seen at a workflow of jobs that wait for one another."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from snakemake import benchmark
+from snakemake.scheduling.job_scheduler import JobScheduler
+
+from tests.workflow.repository import ROOT
+from workflow_scripts.quiet import be_quiet
+
+JOBS = """
+from workflow_scripts.quiet import be_quiet
+{be_quiet}
+rule all:
+    input: "1.txt", "2.txt"
+rule one:
+    output: "{{n}}.txt"
+    resources: machine=1
+    shell: "sleep 2; touch {{output}}"
+"""
+
+
+def test_memory_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr(
+        benchmark.BenchmarkTimer, "_update_record", lambda _timer: looks.append(time.monotonic())
+    )
+    monkeypatch.setattr(benchmark, "BENCHMARK_INTERVAL_SHORT", benchmark.BENCHMARK_INTERVAL_SHORT)
+    monkeypatch.setattr(JobScheduler, "__init__", JobScheduler.__init__)
+    be_quiet()
+    with benchmark.benchmarked() as told:
+        time.sleep(0.8)
+    assert len(looks) == 1  # as it begins
+    assert told.running_time >= 0.8
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_the_plan_is_solved_when_a_job_ends_and_not_every_second(tmp_path: Path, *, quiet: bool) -> None:
+    (tmp_path / "Snakefile").write_text(JOBS.format(be_quiet="be_quiet()" if quiet else ""))
+    told = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--cores", "2", "--resources", "machine=1", "--verbose"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    solved = told.count("Ready jobs: ")
+    assert solved <= 4 if quiet else solved > 4  # the first, and one as each of the three jobs ends

@@ -52,3 +52,16 @@ def test_the_plan_is_solved_when_a_job_ends_and_not_every_second(tmp_path: Path,
     ).stderr
     solved = told.count("Ready jobs: ")
     assert solved == 3 if quiet else solved > 3  # as the run begins, and as each of the first two jobs ends
+
+
+def test_the_pipeline_is_quiet() -> None:
+    plan = """
+import contextlib
+from snakemake.cli import main
+from workflow_scripts import quiet
+with contextlib.suppress(SystemExit):
+    main(["--profile", "local", "--dry-run", "--quiet", "all", "--", "results/local/capabilities.parquet"])
+print(quiet.JobScheduler.__init__ is quiet._without_limit, quiet.benchmark.BENCHMARK_INTERVAL_SHORT)
+"""
+    done = subprocess.run([sys.executable, "-c", plan], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == ["True", "1000000.0"]

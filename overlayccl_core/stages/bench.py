@@ -120,10 +120,15 @@ def jobs_of(rows: Iterable[Row], emit: Callable[[Program], str]) -> dict[tuple[s
 
 
 def _races(row: Row) -> tuple[str, ...]:
-    """Name the races of a candidate; a lossy one is no rival of one without loss."""
+    """Name the races of a candidate; a lossy one is no rival of one without loss.
+
+    The developer's is alone in one more: it stays until the leaders have enough rounds for intervals over it.
+    """
     place = f"{row['case']} {row['direction']}"
     if row["numerics"] == NumericsClass.LOSSY:
         return (f"{place} lossy",)
+    if ArmName.DEVELOPER in row["why"]:
+        return (place, f"{place} known ways", f"{place} developer")
     return (place,) if is_found(row["candidate"]) else (place, f"{place} known ways")
 
 

@@ -361,7 +361,7 @@ def test_fewer_rounds_and_steps_than_asked_for_are_told_from_tables_and_sidecars
     said = texts(deployed_part.conditions(Tree(path=run)))
     rounds = ("bench of tp_mlp 12 of 15", "confirms 6 of 8", "bench.seconds", "confirm.seconds")
     assert all(part in said for part in rounds)
-    assert said.count("no time for more") == 2 and "confirm.step_seconds (4" in said
+    assert said.count("no time for more") == 2 and "confirm.step_seconds (3" in said
     assert all(part in said for part in ("nano trained 8 steps", "4 of 4 launches", "up to 20"))
 
 

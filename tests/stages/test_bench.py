@@ -248,10 +248,12 @@ def test_every_candidate_is_a_job_of_its_own_name(tmp_path: Path) -> None:
 
 
 def test_who_races_whom(tmp_path: Path) -> None:
-    """Known ways also among themselves, for the best known way; what loses bits among its own."""
-    listed = shortlist(tmp_path).filter(pl.col("direction") == "forward").head(3).to_dicts()
-    listed[1] |= {"candidate": "found-0123abcd", "why": ["random"], "origin": "rule"}
-    listed[2] |= {"numerics": "lossy"}
+    """Known ways also among themselves; the developer's also alone, to stay for an interval; lossy ones apart."""
+    listed = shortlist(tmp_path).filter(pl.col("direction") == "forward").head(4).to_dicts()
+    listed[0] |= {"why": ["developer"]}
+    listed[2] |= {"candidate": "found-0123abcd", "why": ["random"], "origin": "rule"}
+    listed[3] |= {"numerics": "lossy"}
     place = f"{listed[0]['case']} forward"
+    known = (place, f"{place} known ways")
     races = [job.races for job in bench.jobs_of(listed, emit).values()]
-    assert races == [(place, f"{place} known ways"), (place,), (f"{place} lossy",)]
+    assert races == [(*known, f"{place} developer"), known, (place,), (f"{place} lossy",)]

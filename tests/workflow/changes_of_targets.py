@@ -115,7 +115,7 @@ OF_TARGETS = {  # where a search asks a language model
         Row(
             "steps of training, by which is chosen",
             set(),
-            {CONFIG: ("seconds: 5 # of timed steps, a", "seconds: 4 # of timed steps, a")},
+            {CONFIG: ("seconds: 4 # of timed steps, a", "seconds: 3 # of timed steps, a")},
         ),
         Row(
             "samples that are gone",

@@ -1,9 +1,10 @@
 """Search at the size of a cluster: what each Problem takes from its Case to its shortlist, and what it finds.
 
-`python -m benchmarks cluster [--problems NAME ...] [--ranks N ...]`: the functions of the stages known way, price,
-search and shortlist, each Problem at its training shapes in a process of its own, with all ranks alike as on
-trn1. Seconds are of its one thread, so that others on the machine do not count. Capabilities and theta are MADE UP
-from published figures (benchmarks/made_up.py): prices say what a search has to tell apart, no cluster's times.
+`python -m benchmarks cluster [--problems NAME ...] [--ranks N ...] [--model NAME]`: the functions of the stages
+known ways, price, search and shortlist, each Problem at its training shapes, or each Case of a model, in a process
+of its own, with all ranks alike as on trn1. Seconds are of its one thread, so that others on the machine do not
+count. Capabilities and theta are MADE UP from published figures (benchmarks/made_up.py): prices say what a search
+has to tell apart, no cluster's times.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from benchmarks.alone import alone
 from benchmarks.examples import NODES, PROBLEMS, RANKS, example
 from overlayccl_core.asking.allowance import Allowance
 from overlayccl_core.backends.torchxla.backend import emit
-from overlayccl_core.configuration import searches, settings, topology
+from overlayccl_core.configuration import models, searches, settings, topology
+from overlayccl_core.configuration.cases import cases_of_model
 from overlayccl_core.configuration.deployment import Deployment
 from overlayccl_core.configuration.searches import Search
 from overlayccl_core.measuring.outcomes import Outcome
@@ -37,9 +39,10 @@ from overlayccl_core.tables.theta import THETA
 
 TOPOLOGY = "trn1.32xlarge"
 LIMIT_S, LIMIT_GIB = 600.0, 4.0  # of all Problems together, on 2 cores
+WIDTH = 16  # of a name's column; a longer one has a line of its own
 STAGES = ("known_ways", "price", "search", "shortlist")
 HEAD = (
-    f"{'problem':<16}{'seconds':>8}{'GiB':>6}{'proven':>9}{'programs':>10}{'families':>9}{'listed':>7}"
+    f"{'problem':<{WIDTH}}{'seconds':>8}{'GiB':>6}{'proven':>9}{'programs':>10}{'families':>9}{'listed':>7}"
     f"{'found us':>11}{'way us':>11}  direction: why it ended"
 )
 
@@ -70,7 +73,9 @@ def options() -> argparse.ArgumentParser:
         choices=[n for n, nodes in NODES.items() if n == 32 * nodes],
         default=[RANKS],
     )
-    parser.add_argument("--example", default="train", help="of the Problem (default: train)")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--example", default="train", help="of the Problem (default: train)")
+    sizes.add_argument("--model", help="a file in config/models: its Cases, in place of an example")
     return parser
 
 
@@ -78,23 +83,44 @@ def report(asked: argparse.Namespace) -> Iterator[str]:
     """Lines of text: a row for each Problem and direction, and the sums."""
     yield f"theta and capabilities {made_up.fingerprint(topology.load(TOPOLOGY))}"
     for ranks in asked.ranks:
-        yield f"{ranks} ranks, {NODES[ranks]} nodes, example {asked.example}, bfloat16"
+        of = f"model {asked.model}" if asked.model else f"example {asked.example}, bfloat16"
+        yield f"{ranks} ranks, {NODES[ranks]} nodes, {of}"
         yield HEAD
         seconds, gib, begun = 0.0, 0.0, time.monotonic()
-        for problem in asked.problems:
-            case = replace(example(problem, asked.example, ranks=ranks), uniform=True)
+        for name, case in asked_cases(asked, ranks):
             (rows, took), mib = alone(searched, case)
             seconds, gib = seconds + sum(took.values()), max(gib, mib / 1024)
-            yield from lines(problem, rows, took, mib / 1024)
+            yield from lines(name, rows, took, mib / 1024)
+        clock = time.monotonic() - begun
         yield (
-            f"{'all':<16}{seconds:>8.1f}{gib:>6.2f}  one after another, {time.monotonic() - begun:.0f} s by the "
+            f"{'all':<{WIDTH}}{seconds:>8.1f}{gib:>6.2f}  one after another, {clock:.0f} s by the "
             f"clock; the limit is {LIMIT_S:.0f} s and {LIMIT_GIB:.0f} GiB"
         )
 
 
+def asked_cases(asked: argparse.Namespace, ranks: int) -> list[tuple[str, Case]]:
+    """The Cases to search, each with its name: of the Problems' example, or all different ones of a model."""
+    if not asked.model:
+        cases = {problem: example(problem, asked.example, ranks=ranks) for problem in asked.problems}
+    else:
+        here = made_up.deployment(topology.load(TOPOLOGY), NODES[ranks], ranks // NODES[ranks])
+        model = models.load(asked.model)
+        found = {
+            case
+            for microbatches in model.microbatches
+            for case in cases_of_model(model, here, microbatches).values()
+            if case.problem in asked.problems
+        }
+        cases = {case.id: case for case in sorted(found, key=lambda case: case.id)}
+    return [(name, replace(case, uniform=True)) for name, case in cases.items()]
+
+
 def lines(problem: str, rows: list[Searched], took: dict[str, float], gib: float) -> Iterator[str]:
     """A line for each direction, and one that says where the seconds went."""
-    head = f"{problem:<16}{sum(took.values()):>8.1f}{gib:>6.2f}"
+    if len(problem) > WIDTH:
+        yield problem
+        problem = ""
+    head = f"{problem:<{WIDTH}}{sum(took.values()):>8.1f}{gib:>6.2f}"
     for row in rows:
         proven = f"{row.proven}/{row.ways}"
         yield (
@@ -102,7 +128,7 @@ def lines(problem: str, rows: list[Searched], took: dict[str, float], gib: float
             f"{_us(row.known_us):>11}  {row.direction}: {row.ending}"
         )
         head = " " * len(head)
-    yield " " * 16 + "  of them " + ", ".join(f"{stage} {s:.1f}" for stage, s in took.items())
+    yield " " * WIDTH + "  of them " + ", ".join(f"{stage} {s:.1f}" for stage, s in took.items())
 
 
 def _us(value: float | None) -> str:

@@ -21,8 +21,6 @@ use rule search as ablation_search with:
         **tables(COMPARED, "sketches", "candidates", "search_ends", "calls"),
     log:
         f"{ABLATION}/logs/search-{{problem}}-{{search}}.log",
-    benchmark:
-        f"{ABLATION}/logs/search-{{problem}}-{{search}}.tsv"
     params:
         **searching(COMPARED, PIPELINE.compared_json),
 
@@ -47,8 +45,6 @@ use rule light as ablation with:
         **tables(ABLATION, "ablation_curves", "ablation_places", "ablations"),
     log:
         f"{ABLATION}/logs/ablation.log",
-    benchmark:
-        f"{ABLATION}/logs/ablation.tsv"
     params:
         **stage("ablation"),
     message:
@@ -70,8 +66,6 @@ use rule light as ablation_page with:
         ),
     log:
         f"{ABLATION}/logs/ablation_page.log",
-    benchmark:
-        f"{ABLATION}/logs/ablation_page.tsv"
     params:
         **stage("ablation_page", name=lambda wildcards: wildcards.deployment),
     message:

@@ -21,8 +21,6 @@ checkpoint shortlist:
         **tables(PROBLEM, "shortlist"),
     log:
         f"{LOGS}/shortlist-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/shortlist-{{problem}}.tsv"
     localrule: True
     conda:
         "../envs/local.yaml"
@@ -57,8 +55,6 @@ checkpoint finalists:
         **tables(PROBLEM, "finalists", "fidelity", "step_prices"),
     log:
         f"{LOGS}/finalists-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/finalists-{{problem}}.tsv"
     localrule: True
     conda:
         "../envs/local.yaml"
@@ -93,8 +89,6 @@ checkpoint choose:
         module=f"{PROBLEM}/chosen.py",
     log:
         f"{LOGS}/choose-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/choose-{{problem}}.tsv"
     localrule: True
     conda:
         "../envs/local.yaml"

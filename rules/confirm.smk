@@ -13,8 +13,6 @@ use rule on_ranks as confirm with:
         **tables(TREE, "confirmed", "confirmed_steps", "confirmed_stamps"),
     log:
         f"{LOGS}/confirm.log",
-    benchmark:
-        f"{LOGS}/confirm.tsv"
     params:
         **stage(
             "confirm",
@@ -65,8 +63,6 @@ use rule light as deploy with:
         ),
     log:
         f"{LOGS}/deploy.log",
-    benchmark:
-        f"{LOGS}/deploy.tsv"
     params:
         **stage(
             "deploy",

@@ -9,8 +9,6 @@ use rule light as fit with:
         **tables(TREE, "theta", "fidelity", "beside"),
     log:
         f"{LOGS}/fit.log",
-    benchmark:
-        f"{LOGS}/fit.tsv"
     params:
         **stage("fit", settings=PIPELINE.settings.part("fit")),
     message:
@@ -27,8 +25,6 @@ use rule light as price_ablation with:
         **tables(TREE, "price_ablations"),
     log:
         f"{LOGS}/price_ablation.log",
-    benchmark:
-        f"{LOGS}/price_ablation.tsv"
     params:
         **stage("price_ablation", settings=PIPELINE.settings.part("fit")),
     message:

@@ -28,8 +28,6 @@ use rule light as find_parts with:
         **tables(f"{DECOMPOSE}/{{model}}", "part_arms"),
     log:
         f"{DECOMPOSE}/logs/find_parts-{{model}}.log",
-    benchmark:
-        f"{DECOMPOSE}/logs/find_parts-{{model}}.tsv"
     params:
         **stage(
             "find_parts",
@@ -51,8 +49,6 @@ use rule on_ranks as time_parts with:
         **tables(f"{DECOMPOSE}/{{model}}", "part_steps", "part_stamps"),
     log:
         f"{DECOMPOSE}/logs/time_parts-{{model}}.log",
-    benchmark:
-        f"{DECOMPOSE}/logs/time_parts-{{model}}.tsv"
     params:
         **stage(
             "time_parts",
@@ -92,8 +88,6 @@ use rule light as weigh_parts with:
         ),
     log:
         f"{DECOMPOSE}/logs/weigh_parts.log",
-    benchmark:
-        f"{DECOMPOSE}/logs/weigh_parts.tsv"
     params:
         **stage(
             "weigh_parts",

@@ -19,8 +19,6 @@ use rule on_ranks as reprobe with:
         **tables(DRIFT, "reprobes", "drift", "drifted_choices"),
     log:
         f"{DRIFT}/logs/reprobe.log",
-    benchmark:
-        f"{DRIFT}/logs/reprobe.tsv"
     params:
         **stage(
             "reprobe",

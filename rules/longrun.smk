@@ -36,8 +36,6 @@ use rule on_ranks as longtrain with:
         **tables(f"{LONGRUN}/{{model}}", "long_steps", "long_stamps"),
     log:
         f"{LONGRUN}/logs/longtrain-{{model}}.log",
-    benchmark:
-        f"{LONGRUN}/logs/longtrain-{{model}}.tsv"
     params:
         **stage(
             "longtrain",
@@ -70,8 +68,6 @@ use rule light as losses with:
         ),
     log:
         f"{LONGRUN}/logs/losses.log",
-    benchmark:
-        f"{LONGRUN}/logs/losses.tsv"
     params:
         **stage(
             "losses",

@@ -7,8 +7,6 @@ checkpoint selftest:
         **tables(TREE, "selftest", "capabilities"),
     log:
         f"{LOGS}/selftest.log",
-    benchmark:
-        f"{LOGS}/selftest.tsv"
     conda:
         "../envs/local.yaml"
     threads: THREADS
@@ -35,8 +33,6 @@ use rule on_ranks as probe with:
         **tables(TREE, "probes"),
     log:
         f"{LOGS}/probe.log",
-    benchmark:
-        f"{LOGS}/probe.tsv"
     params:
         **stage(
             "probe",
@@ -56,8 +52,6 @@ use rule on_ranks as bench with:
         **tables(PROBLEM, "bench"),
     log:
         f"{LOGS}/bench-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/bench-{{problem}}.tsv"
     params:
         **stage(
             "bench",

@@ -26,8 +26,6 @@ use rule on_ranks as ask_probes with:
         ),
     log:
         f"{CHOOSING}/logs/ask_probes-{{search}}.log",
-    benchmark:
-        f"{CHOOSING}/logs/ask_probes-{{search}}.tsv"
     resources:
         **RANKS,
         llm=1,
@@ -59,8 +57,6 @@ use rule on_ranks as time_probes with:
         **tables(CHOOSING, "compared_probes"),
     log:
         f"{CHOOSING}/logs/time_probes.log",
-    benchmark:
-        f"{CHOOSING}/logs/time_probes.tsv"
     params:
         **stage(
             "time_probes",
@@ -84,8 +80,6 @@ use rule light as weigh_probes with:
         **tables(CHOOSING, "probing"),
     log:
         f"{CHOOSING}/logs/weigh_probes.log",
-    benchmark:
-        f"{CHOOSING}/logs/weigh_probes.tsv"
     params:
         **stage("weigh_probes", settings=PIPELINE.settings.part("fit", "probing")),
     message:
@@ -105,8 +99,6 @@ use rule light as probing_page with:
         ),
     log:
         f"{CHOOSING}/logs/probing_page.log",
-    benchmark:
-        f"{CHOOSING}/logs/probing_page.tsv"
     params:
         **stage("probing_page", name=lambda wildcards: wildcards.deployment),
     message:

@@ -7,8 +7,6 @@ use rule light as cases with:
         **tables(PROBLEM, "cases"),
     log:
         f"{LOGS}/cases-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/cases-{{problem}}.tsv"
     params:
         **stage(
             "cases",
@@ -30,8 +28,6 @@ use rule light as known_ways with:
         **tables(PROBLEM, "known_ways"),
     log:
         f"{LOGS}/known_ways-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/known_ways-{{problem}}.tsv"
     params:
         **stage("known_ways", compared=DEPLOYMENT),
     message:
@@ -48,8 +44,6 @@ use rule light as price with:
         **tables(PROBLEM, "prices"),
     log:
         f"{LOGS}/price-{{problem}}.log",
-    benchmark:
-        f"{LOGS}/price-{{problem}}.tsv"
     params:
         **stage("price", compared=DEPLOYMENT),
     message:

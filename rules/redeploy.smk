@@ -55,8 +55,6 @@ use rule light as redeployed with:
         **tables(f"{AGAIN}/search/redeployed", "candidates"),
     log:
         f"{REDEPLOY}/logs/redeployed-{{problem}}.log",
-    benchmark:
-        f"{REDEPLOY}/logs/redeployed-{{problem}}.tsv"
     params:
         **stage("redeployed", compared=DEPLOYMENT),
     message:
@@ -73,8 +71,6 @@ use rule light as redeploy_shortlist with:
         **tables(AGAIN, "shortlist"),
     log:
         f"{REDEPLOY}/logs/shortlist-{{problem}}.log",
-    benchmark:
-        f"{REDEPLOY}/logs/shortlist-{{problem}}.tsv"
     params:
         **stage(
             "shortlist",
@@ -92,8 +88,6 @@ use rule on_ranks as redeploy_bench with:
         **tables(AGAIN, "bench"),
     log:
         f"{REDEPLOY}/logs/bench-{{problem}}.log",
-    benchmark:
-        f"{REDEPLOY}/logs/bench-{{problem}}.tsv"
     params:
         **stage(
             "bench",
@@ -120,8 +114,6 @@ use rule light as redeploy_finalists with:
         **tables(AGAIN, "finalists", "fidelity", "step_prices"),
     log:
         f"{REDEPLOY}/logs/finalists-{{problem}}.log",
-    benchmark:
-        f"{REDEPLOY}/logs/finalists-{{problem}}.tsv"
     params:
         **stage("finalists", trained_by=json.dumps({}), steps=json.dumps([])),
     message:
@@ -143,8 +135,6 @@ use rule light as redeploy_choose with:
         module=f"{AGAIN}/chosen.py",
     log:
         f"{REDEPLOY}/logs/choose-{{problem}}.log",
-    benchmark:
-        f"{REDEPLOY}/logs/choose-{{problem}}.tsv"
     params:
         **stage("choose", compared=RANKS_OF, trained_by=json.dumps({})),
     message:
@@ -163,8 +153,6 @@ use rule on_ranks as redeploy_confirm with:
         **tables(REDEPLOY, "confirmed", "confirmed_steps", "confirmed_stamps"),
     log:
         f"{REDEPLOY}/logs/confirm.log",
-    benchmark:
-        f"{REDEPLOY}/logs/confirm.tsv"
     params:
         **stage(
             "confirm",
@@ -203,8 +191,6 @@ use rule light as redeploy_deploy with:
         ),
     log:
         f"{REDEPLOY}/logs/deploy.log",
-    benchmark:
-        f"{REDEPLOY}/logs/deploy.tsv"
     params:
         **stage(
             "deploy",
@@ -236,8 +222,6 @@ rule regret:
         ),
     log:
         f"{REDEPLOY}/logs/regret.log",
-    benchmark:
-        f"{REDEPLOY}/logs/regret.tsv"
     localrule: True
     conda:
         "../envs/local.yaml"

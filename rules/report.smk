@@ -42,8 +42,6 @@ use rule light as report with:
         ),
     log:
         f"{LOGS}/report.log",
-    benchmark:
-        f"{LOGS}/report.tsv"
     params:
         **stage(
             "report",

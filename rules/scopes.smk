@@ -19,8 +19,6 @@ use rule on_ranks as time_scopes with:
         **tables(SCOPES, "scopes"),
     log:
         f"{SCOPES}/logs/time_scopes.log",
-    benchmark:
-        f"{SCOPES}/logs/time_scopes.tsv"
     params:
         **stage(
             "time_scopes",
@@ -48,8 +46,6 @@ use rule light as weigh_scopes with:
         ),
     log:
         f"{SCOPES}/logs/weigh_scopes.log",
-    benchmark:
-        f"{SCOPES}/logs/weigh_scopes.tsv"
     params:
         **stage("weigh_scopes", name=lambda wildcards: wildcards.deployment),
     message:

@@ -37,8 +37,6 @@ use rule light as search with:
         **tables(SEARCH, "sketches", "candidates", "search_ends", "calls"),
     log:
         f"{LOGS}/search-{{problem}}-{{search}}.log",
-    benchmark:
-        f"{LOGS}/search-{{problem}}-{{search}}.tsv"
     resources:
         mem_mb=2000,
         llm=lambda wildcards: PIPELINE.asks(wildcards.search),
@@ -56,8 +54,6 @@ use rule on_ranks as trial with:
         **tables(SEARCH, "trials"),
     log:
         f"{LOGS}/trial-{{problem}}-{{search}}.log",
-    benchmark:
-        f"{LOGS}/trial-{{problem}}-{{search}}.tsv"
     params:
         **stage(
             "trial",
@@ -80,8 +76,6 @@ use rule search as mended_search with:
         **tables(f"{SEARCH}{MENDED}", "sketches", "candidates", "search_ends", "calls"),
     log:
         f"{LOGS}/search-{{problem}}-{{search}}{MENDED}.log",
-    benchmark:
-        f"{LOGS}/search-{{problem}}-{{search}}{MENDED}.tsv"
     params:
         **searching(
             f"{SEARCH}{MENDED}", lambda name: PIPELINE.search_json(f"{name}{MENDED}")

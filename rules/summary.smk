@@ -24,8 +24,6 @@ rule summary:
         **tables(TREE, "summary"),
     log:
         f"{LOGS}/summary.log",
-    benchmark:
-        f"{LOGS}/summary.tsv"
     localrule: True
     conda:
         "../envs/local.yaml"

@@ -36,8 +36,6 @@ use rule on_ranks as train_splits with:
         **SWEPT,
     log:
         f"{SWEEP_M}/logs/train_splits-{{model}}.log",
-    benchmark:
-        f"{SWEEP_M}/logs/train_splits-{{model}}.tsv"
     params:
         **stage(
             "train_splits",
@@ -68,8 +66,6 @@ use rule light as weigh_splits with:
         ),
     log:
         f"{SWEEP_M}/logs/weigh_splits.log",
-    benchmark:
-        f"{SWEEP_M}/logs/weigh_splits.tsv"
     params:
         **stage("weigh_splits", name=lambda wildcards: wildcards.deployment),
     message:
@@ -84,8 +80,6 @@ use rule on_ranks as time_payloads with:
         **tables(SWEEP_PAYLOAD, "timed_payloads"),
     log:
         f"{SWEEP_PAYLOAD}/logs/time_payloads.log",
-    benchmark:
-        f"{SWEEP_PAYLOAD}/logs/time_payloads.tsv"
     params:
         **stage(
             "time_payloads",
@@ -111,8 +105,6 @@ use rule light as weigh_payloads with:
         ),
     log:
         f"{SWEEP_PAYLOAD}/logs/weigh_payloads.log",
-    benchmark:
-        f"{SWEEP_PAYLOAD}/logs/weigh_payloads.tsv"
     params:
         **stage("weigh_payloads", name=lambda wildcards: wildcards.deployment),
     message:

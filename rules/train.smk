@@ -9,8 +9,6 @@ use rule on_ranks as segments with:
         **tables(f"{TREE}/train/{{model}}", "segments"),
     log:
         f"{LOGS}/segments-{{model}}.log",
-    benchmark:
-        f"{LOGS}/segments-{{model}}.tsv"
     params:
         **stage(
             "segments",
@@ -32,8 +30,6 @@ use rule on_ranks as train with:
         **tables(f"{TREE}/train/{{model}}", "steps", "stamps"),
     log:
         f"{LOGS}/train-{{model}}.log",
-    benchmark:
-        f"{LOGS}/train-{{model}}.tsv"
     params:
         **stage(
             "train",
@@ -62,8 +58,6 @@ use rule light as step_fidelity with:
         **tables(f"{TREE}/train/{{model}}", "arm_prices", "step_fidelity"),
     log:
         f"{LOGS}/step_fidelity-{{model}}.log",
-    benchmark:
-        f"{LOGS}/step_fidelity-{{model}}.tsv"
     params:
         **stage(
             "step_fidelity",

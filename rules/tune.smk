@@ -20,8 +20,6 @@ use rule on_ranks as time_ways with:
         **tables(TUNE, "timed_ways"),
     log:
         f"{TUNE}/logs/time_ways.log",
-    benchmark:
-        f"{TUNE}/logs/time_ways.tsv"
     params:
         **stage(
             "time_ways",
@@ -52,8 +50,6 @@ use rule light as weigh_tuners with:
         found=f"{TUNE}/tuned-0.json",
     log:
         f"{TUNE}/logs/weigh_tuners.log",
-    benchmark:
-        f"{TUNE}/logs/weigh_tuners.tsv"
     params:
         **stage(
             "weigh_tuners",

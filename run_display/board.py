@@ -60,8 +60,8 @@ class Board:
 
     def start(self, record: dict[str, Any], name: str) -> None:
         """Add a job from the fields of Snakemake's record."""
-        logs, benchmark = record.get("log") or [], record.get("benchmark")
-        expected = self.expectations.seconds(str(record["rule_name"]), str(benchmark or ""))
+        logs = list(map(str, record.get("log") or ()))
+        expected = self.expectations.seconds(str(record["rule_name"]), logs)
         self.running[record["jobid"]] = Running(
             name=name, log=Path(logs[0]) if logs else None, began=self.clock(), expected_s=expected
         )

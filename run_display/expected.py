@@ -1,16 +1,16 @@
 """Expected times of a run's jobs, before they begin.
 
-A job is expected to take as long as last time in its tree (its benchmark file). Without one, it is the configured
-time plus overhead (`dag/<rule>.py`).
+A job is expected to take as long as last time in its tree (`logs/<job>.attempts`). Without a last time, it is the
+configured time plus overhead (`dag/<rule>.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from overlayccl_core.rule import Budget, rules
-from workflow_scripts.phases import seconds_of
+from overlayccl_core.tables import attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,12 @@ def name_of(rule: str, wildcards: Mapping[str, Any]) -> str:
 
 
 class Expectations:
-    """Seconds by benchmark file, looked up once: a run overwrites these files."""
+    """Seconds by log, looked up once: a run overwrites what is beside it."""
 
     def __init__(self, workflow: Any, settings: Any) -> None:
         self._workflow = workflow
         self._settings = settings
-        self._seconds: dict[str, float] = {}
+        self._seconds: dict[tuple[str, str], float] = {}
 
     def left(self) -> list[ExpectedJob]:
         """Return the planned jobs not yet ended, with the running ones."""
@@ -47,15 +47,17 @@ class Expectations:
         alone = "machine" in job.rule.resources
         return ExpectedJob(
             name=name_of(job.rule.name, wildcards),
-            expected_s=self.seconds(job.rule.name, str(job.rule.benchmark or "").format(**wildcards)),
+            expected_s=self.seconds(job.rule.name, [str(log).format(**wildcards) for log in job.rule.log]),
             share=1.0 if alone else 1.0 / cores,
         )
 
-    def seconds(self, rule: str, benchmark: str) -> float:
-        """Return the expected seconds of a job."""
-        if benchmark not in self._seconds:
-            self._seconds[benchmark] = _last(Path(benchmark)) or budget_s(rule, self._settings)
-        return self._seconds[benchmark]
+    def seconds(self, rule: str, logs: Sequence[str]) -> float:
+        """Return the expected seconds of a job. logs: at most one of ours; a user's own rule may have none."""
+        job = rule, "".join(logs[:1])
+        if job not in self._seconds:
+            last_s = attempts.made_s(attempts.file_of(Path(job[1]))) if logs else None
+            self._seconds[job] = last_s or budget_s(rule, self._settings)
+        return self._seconds[job]
 
 
 def budget_s(rule: str, settings: Any) -> float:
@@ -76,10 +78,3 @@ def total_left_s(planned: Iterable[ExpectedJob], running: Mapping[str, float | N
         own = running.get(job.name, job.expected_s)
         total += (0.0 if own is None else own) * job.share
     return total
-
-
-def _last(benchmark: Path) -> float | None:
-    try:
-        return seconds_of(benchmark)
-    except (OSError, ValueError):
-        return None

@@ -48,3 +48,12 @@ def test_a_small_case_goes_from_its_known_ways_to_its_shortlist() -> None:
     rows, took = cluster.searched(replace(example("ring_kv", "small", ranks=4), uniform=True))
     assert [row.direction for row in rows] == ["forward", "backward"] and set(took) == set(cluster.STAGES)
     assert all(row.proven and row.listed and row.found_us and row.known_us for row in rows)
+
+
+def test_a_models_cases_are_searched_each_once() -> None:
+    asked = cluster.options().parse_args(["--model", "olmoe-10b", "--problems", "uniform_a2a", "dist_ce"])
+    cases = cluster.asked_cases(asked, 224)
+    assert all(case.uniform for _, case in cases) and [name for name, _ in cases] == [
+        "dist_ce/n224-r32-t256-v32256-f32",
+        "uniform_a2a/n224-r32-8.8MiB-bf16",
+    ]

@@ -10,7 +10,7 @@ from overlayccl_core.configuration.searches import MENDED
 from overlayccl_core.rule import ALL, Budget, Rule, rules, targets
 from overlayccl_core.tables.page import TABLES
 from overlayccl_core.tables.table import Table
-from tests.workflow.repository import ROOT, durations_of_rules, inputs_of_rules, outputs_of_rules
+from tests.workflow.repository import ROOT, inputs_of_rules, logs_of_rules, outputs_of_rules
 
 TEMPLATES = ("light", "on_ranks")
 TEXT = "".join(file.read_text() for file in (ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))))
@@ -30,9 +30,9 @@ def test_its_jobs_are_of_what_is_declared(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", rules())
-def test_its_jobs_have_the_names_of_their_durations(name: str) -> None:
-    """Estimates and pages look a job up by that name; what searches again is a search of another name."""
-    rule, file = rules()[name], Path(durations_of_rules()[name])
+def test_its_jobs_have_the_names_of_their_logs(name: str) -> None:
+    """Estimates and pages look up by that name what a job took; what searches again is a search of another name."""
+    rule, file = rules()[name], Path(logs_of_rules()[name])
     if not rule.packs:
         assert file.stem.removesuffix(MENDED) == "-".join((rule.like or name, *map("{{{}}}".format, rule.of)))
 

@@ -1,24 +1,22 @@
-"""Durations of a run's phases, from the benchmark files of its rules: `make run` prints them at the end."""
+"""Durations of a run's phases, from the attempts of its jobs: `make run` prints them at the end."""
 
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-
-def seconds_of(file: Path) -> float:
-    """Return the wall-clock seconds in a `benchmark` file of Snakemake. ValueError for another file."""
-    lines = file.read_text().splitlines()
-    if len(lines) < 2 or not lines[0].startswith("s\t"):
-        raise ValueError(f"{file}: is no benchmark file of Snakemake: remove it")
-    return float(lines[1].split("\t")[0])
+from overlayccl_core.tables import attempts
 
 
 def phases(files: Iterable[Path]) -> dict[str, dict[str, float]]:
-    """Map rule -> subject (a Problem, a model; or empty) -> seconds; the slowest rule first."""
+    """Map rule -> subject (a Problem, a model; or empty) -> seconds; the slowest rule first.
+
+    files: `logs/<job>.attempts`; one whose last attempt made no tables is left out.
+    """
     seconds_by_rule: dict[str, dict[str, float]] = {}
     for file in sorted(files):
         rule, _, subject = file.stem.partition("-")
-        seconds_by_rule.setdefault(rule, {})[subject] = seconds_of(file)
+        if (seconds := attempts.made_s(file)) is not None:
+            seconds_by_rule.setdefault(rule, {})[subject] = seconds
     return dict(sorted(seconds_by_rule.items(), key=lambda item: -sum(item[1].values())))
 
 
@@ -37,9 +35,9 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True, help="results/<deployment>")
     parser.add_argument("--since", type=float, default=0.0, help="seconds since 1970")
     arguments = parser.parse_args()
-    files = [f for f in (arguments.results / "logs").glob("*.tsv") if f.stat().st_mtime >= arguments.since]
-    if files:
-        print(text(phases(files)))
+    logs = (arguments.results / "logs").glob(f"*{attempts.SUFFIX}")
+    if found := phases(log for log in logs if log.stat().st_mtime >= arguments.since):
+        print(text(found))
 
 
 if __name__ == "__main__":

@@ -5,22 +5,19 @@ Partly private to Snakemake: its version is pinned.
 
 from typing import Any
 
-from snakemake import benchmark
 from snakemake.scheduling.job_scheduler import JobScheduler
 
-NEVER_S = 1e6
 SNAKEMAKES = JobScheduler.__init__
 
 
 def be_quiet() -> None:
     """Have Snakemake do nothing while jobs of this process run.
 
-    By default it reads the memory maps of a job's processes, every half second for its first 15 s: for columns of a
-    `benchmark` file that nobody reads here. And for a limit of jobs a second, which no run of ours comes near, it
-    solves the plan of all ready jobs anew, once a second for every job that has ended. Both together took up to
-    10 % of two cores.
+    For a limit of jobs a second, which no run of ours comes near, it solves the plan of all ready jobs anew, once a
+    second for every job that has ended. This and the directive `benchmark`, for which it reads the memory maps of a
+    job's processes twice a second, took up to 10 % of two cores: no rule of ours has a `benchmark`, as a job tells
+    itself what it took (`logs/<job>.attempts`).
     """
-    benchmark.BENCHMARK_INTERVAL_SHORT = NEVER_S
     JobScheduler.__init__ = _without_limit
 
 

@@ -9,6 +9,8 @@ import time
 import traceback
 from pathlib import Path
 
+import psutil
+
 from overlayccl_core import disk, loader
 from overlayccl_core.tables import attempts
 from overlayccl_core.tables.rule_job import RuleJob
@@ -22,7 +24,7 @@ MEASURES = "partial"  # an option of measuring stages only: the folder of finish
 def main(words: list[str]) -> int:
     """Return 0; 1 after a message for bad input (ValueError) or a traceback for a bug; 130 after an interrupt."""
     log = Path(words[words.index("--log") + 1])
-    attempts.begin(log, time.time())
+    attempts.begin(log, psutil.Process().create_time())
     say = Progress(words[0], log)
     job = RuleJob.of(words, say)
     made = False

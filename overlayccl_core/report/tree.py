@@ -1,6 +1,5 @@
 """A run's folder `results/<deployment>` as the report reads it: existing tables, None for missing ones."""
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -216,21 +215,15 @@ class Tree:
     @property
     @remembered
     def phases(self) -> tuple[JobTime, ...]:
-        """What each job took: its last attempt, as Snakemake measured it, and lost ones; the longest first."""
+        """What each job took: its last attempt, and lost ones; the longest first."""
         jobs = {job for rule in rules(ALL) for job in self.subjects.jobs(rule, of_all=True)}
         phases = []
-        for path in sorted((self.path / "logs").glob("*.tsv")):
-            if path.stem not in jobs:
-                continue
-            with path.open() as file:
-                rows = list(csv.DictReader(file, delimiter="\t"))
-            if rows and rows[-1].get("s"):
-                lost_s = attempts.lost_s(attempts.file_of(path))
-                phases.append(JobTime(name=path.stem, last_s=float(rows[-1]["s"]), lost_s=lost_s))
+        for path in sorted((self.path / "logs").glob(f"*{attempts.SUFFIX}")):
+            last_s = attempts.made_s(path) if path.stem in jobs else None
+            if last_s is not None:
+                phases.append(JobTime(name=path.stem, last_s=last_s, lost_s=attempts.lost_s(path)))
         told = [phase for phase in phases if not phase.declared.shows]
-        self.has_read(Source("durations", phase.rule, f"logs/{phase.name}.tsv") for phase in told)
-        lost = (phase for phase in told if phase.lost_s)
-        self.has_read(Source("attempts", phase.rule, f"logs/{phase.name}{attempts.SUFFIX}") for phase in lost)
+        self.has_read(Source("attempts", phase.rule, f"logs/{phase.name}{attempts.SUFFIX}") for phase in told)
         return tuple(sorted(phases, key=lambda phase: -phase.seconds))
 
     def versions(self, table: Table, name: str) -> str | None:

@@ -1,6 +1,6 @@
-"""Attempts of a rule's job, beside its log: failed ones, and those cut off, count in the cost of a run.
+"""Attempts of a rule's job, beside its log: what it took, with failed attempts and those cut off.
 
-Snakemake keeps the duration of the last attempt alone, and only of one that ended well. A line of
+Snakemake would keep the duration of the last attempt alone, and only of one that ended well. A line of
 `logs/<job>.attempts` is an attempt: begin and end in seconds of Unix time, and how it ended, between tabs. An
 attempt that was killed has no end: the next one gives it the time of the file, which a job dates anew while it
 works (`alive`). Its log cannot tell: Snakemake removes it before the next attempt begins.
@@ -26,9 +26,9 @@ class JobAttempt:
     how: str = ""
 
     @property
-    def lost_s(self) -> float:
-        """Its seconds, if it left no tables and has an end."""
-        return 0.0 if self.ended is None or self.how == MADE else max(self.ended - self.began, 0.0)
+    def seconds(self) -> float:
+        """Its seconds; 0 without an end."""
+        return 0.0 if self.ended is None else max(self.ended - self.began, 0.0)
 
     @property
     def line(self) -> str:
@@ -37,7 +37,7 @@ class JobAttempt:
 
 
 def file_of(log: Path) -> Path:
-    """Return the file beside a job's log, or beside its duration."""
+    """Return the file beside a job's log."""
     return log.with_suffix(SUFFIX)
 
 
@@ -49,9 +49,15 @@ def read(file: Path) -> list[JobAttempt]:
         return []
 
 
+def made_s(file: Path) -> float | None:
+    """Return the seconds of the attempt that wrote the job's tables; None if none did, or another is at work."""
+    attempts = read(file)
+    return attempts[-1].seconds if attempts and attempts[-1].how == MADE else None
+
+
 def lost_s(file: Path) -> float:
     """Return the seconds of all attempts without tables, since the last one with them."""
-    return sum(one.lost_s for one in read(file))
+    return sum(one.seconds for one in read(file) if one.how != MADE)
 
 
 def begin(log: Path, now: float) -> None:

@@ -17,6 +17,7 @@ from overlayccl_core.rule import ALL, FOLDER, Budget, Programs, Rule, Subjects, 
 from overlayccl_core.tables.cases import CASES
 from tests.estimates.test_actual import ran
 from tests.estimates.test_plan import ON_RANKS, planned, settings
+from tests.took import took
 
 NAME = "made_up"
 ASKED = "command"  # a search that asks, beside `offline`
@@ -83,7 +84,7 @@ def run(tmp_path: Path) -> Tree:
         some(tmp_path / "local/train" / model / "steps.parquet")
     subjects = Subjects(problems=PROBLEMS, models=MODELS, searches=dict.fromkeys(PROBLEMS, SEARCHES))
     for job in (job for name in rules(ALL) if name != NAME for job in subjects.jobs(name)):
-        (logs / f"{job}.tsv").write_text("s\n1.0\n")
+        took(logs / f"{job}.log", 1.0)
     return Tree(path=tmp_path / "local")
 
 
@@ -124,7 +125,7 @@ def test_page_and_break_even_count_its_durations_and_none_of_what_is_not_of_the_
     jobs, before = jobs_of(made_up), cost_of(run)
     assert before is not None and sorted(before.unknown) == sorted(jobs)
     for job in (*jobs, f"{NAME}-{OF[made_up.of][3]}"):
-        (run.path / "logs" / f"{job}.tsv").write_text("s\n1000.0\n")
+        took(run.path / "logs" / f"{job}.log", 1000.0)
     tree = Tree(path=run.path)
     assert {phase.name for phase in tree.phases if phase.rule == NAME} == set(jobs)
     cost = cost_of(tree)
@@ -135,7 +136,7 @@ def test_page_and_break_even_count_its_durations_and_none_of_what_is_not_of_the_
 def test_a_finished_run_tells_what_its_settings_gave_it(made_up: Rule, run: Tree) -> None:
     job, given = jobs_of(made_up)[-1], settings()
     home = OF[made_up.of][1].replace(MENDED, "" if made_up.second_round else MENDED)
-    (run.path / "logs" / f"{job}.tsv").write_text("s\n1000.0\n")
+    took(run.path / "logs" / f"{job}.log", 1000.0)
     (run.path / home / f"{NAME}.parquet").touch()
     ran(run, f"{home}{NAME}", "--settings", given.part("probe"))
     tree = Tree(path=run.path)

@@ -41,6 +41,7 @@ from tests.known_cases import case
 from tests.report.fixture_models import LAUNCHES, write_models
 from tests.report.fixture_rows import REPOSITORY, ROUNDS, put, settings
 from tests.rows import Row, row
+from tests.took import took
 
 PROBLEMS = ("tp_mlp", "uniform_a2a", "grad_ar")
 TRAINED_IN = {"tp_mlp": "nano m1, nano m2, nano m8", "grad_ar": "nano-dp m1"}
@@ -362,7 +363,7 @@ def write_files(folder: Path, problems: Sequence[str], models: Sequence[str]) ->
         seconds |= {f"bench-{problem}": 52.9, f"search-{problem}-offline": 13.0}
     seconds |= {f"train-{model}": 205.0 for model in models}
     for job, s in seconds.items():
-        (logs / f"{job}.tsv").write_text(f"s\th:m:s\tmax_rss\n{s}\t0:00:00\t100\n")
+        took(logs / f"{job}.log", s)
     deploy = folder / "deploy"
     deploy.mkdir(exist_ok=True)
     for problem in PROBLEMS:

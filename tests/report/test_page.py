@@ -20,6 +20,7 @@ from overlayccl_core.tables.probes import PROBES
 from tests.report.fixture_rows import put, settings
 from tests.report.fixture_tree import write_tree
 from tests.report.test_worth import deployed, rival, worth
+from tests.took import took
 
 
 @pytest.fixture
@@ -226,7 +227,7 @@ def test_the_page_is_whole_in_itself_and_the_same_whenever_it_is_drawn(run: Path
     shutil.rmtree(run / "problems")
     text = page(trees_of([run]))
     for rule in ("report", "summary"):
-        (run / f"logs/{rule}.tsv").write_text("s\n12.25\n")
+        took(run / f"logs/{rule}.log", 12.25)
     assert text == page(trees_of([run]))
     assert 'href="theta.parquet"' in text
     rest = text.replace("http://www.w3.org/", "")  # names of namespaces: nothing is fetched from them

@@ -317,7 +317,7 @@ def test_what_is_known_is_paid_back_over_developer_and_never_over_itself(tmp_pat
 
 
 def test_where_a_job_left_no_duration_no_break_even_is_told(run: Path) -> None:
-    (run / "logs/bench-tp_mlp.tsv").unlink()
+    (run / "logs/bench-tp_mlp.attempts").unlink()
     blocks = spending.blocks(Tree(path=run))
     assert "bench-tp_mlp left no" in texts(blocks)
     assert "saves 4" in table(blocks, "After how many")["nano: the chosen file at M = 1"][2]

@@ -14,6 +14,7 @@ from overlayccl_core.report.page import TITLES, page
 from overlayccl_core.report.payback import cost_of
 from overlayccl_core.report.tree import Tree, of_summary
 from overlayccl_core.tables.probes import PROBES
+from tests.took import took
 
 LEFT = "grad_ar"  # a Problem that another run left
 
@@ -30,7 +31,7 @@ def test_what_is_not_declared_is_not_seen(run: Path) -> None:
         "train-gone",
         "of_no_rule",
     ):
-        (run / "logs" / f"{job}.tsv").write_text("s\n1.5\n")
+        took(run / "logs" / f"{job}.log", 1.5)
     everything = Tree(path=run)
     assert LEFT in everything.problems
     files = frozenset(path for path in run.rglob("*") if LEFT not in path.as_posix())
@@ -47,7 +48,7 @@ def test_what_is_not_declared_is_not_seen(run: Path) -> None:
 
 def test_answers_alone_are_of_no_search_that_ran(run: Path) -> None:
     """As `overlayccl ask` leaves them: no search of that name owes a duration, and break-evens stay."""
-    (run / "logs" / "fit.tsv").write_text("s\n1.5\n")
+    took(run / "logs" / "fit.log", 1.5)
     before = cost_of(Tree(path=run))
     for search in ("problems/tp_mlp/search/claude", f"problems/{LEFT}/search/claude"):
         (run / search / "answers").mkdir(parents=True)
@@ -114,10 +115,10 @@ def test_every_figure_table_card_and_sentence_with_a_figure_tells_its_sources(
         (
             "cost",
             "After how many",
-            {"confirmed_steps", "deployed", "durations", "probes", "splits", "stamps"},
+            {"confirmed_steps", "deployed", "attempts", "probes", "splits", "stamps"},
         ),
-        ("cost", "What was spent", {"durations", "probes", "stamps"}),
-        ("cost", "local: how long each job ran", {"durations"}),
+        ("cost", "What was spent", {"attempts", "probes", "stamps"}),
+        ("cost", "local: how long each job ran", {"attempts"}),
     ],
 )
 def test_a_block_is_of_what_was_read_for_it_alone(
@@ -135,9 +136,10 @@ def test_a_block_is_of_what_was_read_for_it_alone(
 def test_the_rule_that_wrote_a_file_is_told(told: list[tuple[str, Block]]) -> None:
     of = {source.file: source.rule for _, block in told for source in block.sources}
     assert of["fidelity.parquet"] == "fit" and of["problems/tp_mlp/fidelity.parquet"] == "finalists"
-    assert of["logs/bench-tp_mlp.tsv"] == "bench" and of["deploy/tp_mlp.py"] == "deploy"
+    assert of["logs/bench-tp_mlp.attempts"] == "bench" and of["deploy/tp_mlp.py"] == "deploy"
     assert of["deploy/tp_mlp.json"] == "deploy"
-    assert of["probes.sidecar.json"] == "probe" and not of.keys() & {"logs/report.tsv", "logs/summary.tsv"}
+    assert of["probes.sidecar.json"] == "probe"
+    assert not of.keys() & {"logs/report.attempts", "logs/summary.attempts"}
 
 
 def test_settings_are_of_the_sidecar_that_tells_them(whole: Path) -> None:
@@ -162,7 +164,7 @@ def test_the_page_links_the_files_of_each_block(whole: Path) -> None:
     linked = {name: set(FILES.findall(text)) for name, text in (*sections, ("top", top))}
     assert linked["top"] >= {"splits.parquet", "deployed.parquet", "probes.parquet"}
     assert linked["deployed"] >= {"problems/tp_mlp/choice.parquet", "deploy/tp_mlp.py"}
-    assert linked["cost"] >= {"logs/bench-tp_mlp.tsv", "logs/train-nano.tsv"}
+    assert linked["cost"] >= {"logs/bench-tp_mlp.attempts", "logs/train-nano.attempts"}
     assert linked["conditions"] >= {"probes.sidecar.json"}
     assert all((whole / file).is_file() for files in linked.values() for file in files)
     assert "written by the rule <code>choose</code>" in dict(sections)["deployed"]

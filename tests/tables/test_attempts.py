@@ -21,6 +21,15 @@ def test_a_job_that_makes_its_tables_at_once_lost_nothing(log: Path) -> None:
     attempts.begin(log, 100.0)
     attempts.end(log, 160.0, made=True)
     assert lost_s(log) == 0.0
+    assert attempts.made_s(attempts.file_of(log)) == 60.0
+
+
+def test_what_a_job_took_is_not_known_while_it_works_or_after_it_failed(log: Path) -> None:
+    assert attempts.made_s(attempts.file_of(log)) is None
+    attempts.begin(log, 100.0)
+    assert attempts.made_s(attempts.file_of(log)) is None
+    attempts.end(log, 160.0, made=False)
+    assert attempts.made_s(attempts.file_of(log)) is None
 
 
 def test_attempts_that_failed_are_lost_and_add_up(log: Path) -> None:

@@ -44,9 +44,9 @@ def inputs_of_rules() -> dict[str, list[str]]:
     return {rule: of["inputs"] for rule, of in _parsed_rules().items()}
 
 
-def durations_of_rules() -> dict[str, str]:
-    """Rule -> the file with the duration of a job, with its wildcards in braces; empty without one."""
-    return {rule: "".join(of["benchmark"]) for rule, of in _parsed_rules().items()}
+def logs_of_rules() -> dict[str, str]:
+    """Rule -> the log of a job, with its wildcards in braces; empty without one."""
+    return {rule: "".join(of["log"]) for rule, of in _parsed_rules().items()}
 
 
 @cache
@@ -54,7 +54,7 @@ def _parsed_rules() -> dict[str, dict[str, list[str]]]:
     code = (
         "from workflow_scripts import dag;"
         "of = lambda rule: {'inputs': list(rule.input.keys()), 'outputs': [*map(str, rule.output)],"
-        " 'benchmark': [str(rule.benchmark or '')]};"
+        " 'log': [*map(str, rule.log)]};"
         "dag.answered(lambda: {rule.name: of(rule) for rule in dag.planned({}, 'all').rules})"
     )
     done = python(ROOT, "-c", code)

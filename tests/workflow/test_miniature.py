@@ -12,6 +12,7 @@ import yaml
 from overlayccl_core.cli.main import main
 from overlayccl_core.digest import closure
 from overlayccl_core.rule import rules
+from overlayccl_core.tables.attempts import made_s
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.choice import CHOICE, VERDICTS
 from overlayccl_core.tables.confirmed import CONFIRMED
@@ -25,7 +26,6 @@ from overlayccl_core.tables.table import read
 from tests.workflow.graph import WHERE_ASKED
 from tests.workflow.repository import snakemake
 from tests.workflow.small import OTHER_PROBLEMS, SMALL
-from workflow_scripts.phases import seconds_of
 from workflow_scripts.pipeline import prepare
 
 pytestmark = [
@@ -111,7 +111,7 @@ def test_what_is_chosen_is_trained_deployed_and_shown(
         assert (row["case"] in module) == (row["in_file"] is not None) and (row["in_file"] or "") in module
         assert row["chosen"]["candidate"][:20] in all_shown
     assert re.search(r"\n tiny +(YES, |NO: )", shown)
-    minutes = sum(seconds_of(file) for file in (results / "logs").glob("*.tsv") if _counts(file)) / 60
+    minutes = sum(made_s(file) or 0.0 for file in (results / "logs").glob("*.attempts") if _counts(file)) / 60
     said = re.search(r"Found in ([\d.]+) minutes of jobs", shown)  # none is left out
     assert said and float(said[1]) == pytest.approx(minutes, abs=0.06)
     stands = all(row["instead"] is None for row in record["deployed"])

@@ -3,21 +3,20 @@
 import os
 from pathlib import Path
 
-import pytest
-
+from overlayccl_core.tables import attempts
+from tests.took import took
 from tests.workflow.repository import ROOT, python
-from workflow_scripts.phases import phases, seconds_of, text
+from workflow_scripts.phases import phases, text
 
 
-def benchmark(folder: Path, name: str, seconds: float) -> Path:
-    file = folder / f"{name}.tsv"
-    file.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:01\t12.3\n")
-    return file
+def ended(folder: Path, name: str, seconds: float) -> Path:
+    took(folder / f"{name}.log", seconds)
+    return attempts.file_of(folder / f"{name}.log")
 
 
 def test_jobs_of_a_rule_are_one_phase_and_the_slowest_comes_first(tmp_path: Path) -> None:
     names = {"bench-tp_mlp": 60.2, "bench-grad_ar": 30.0, "probe": 170.0, "search-tp_mlp-offline": 5.0}
-    seconds = phases(benchmark(tmp_path, name, seconds) for name, seconds in names.items())
+    seconds = phases(ended(tmp_path, name, seconds) for name, seconds in names.items())
     assert list(seconds) == ["probe", "bench", "search"]
     assert seconds["bench"] == {"grad_ar": 30.0, "tp_mlp": 60.2}
     shown = text(seconds)
@@ -26,8 +25,8 @@ def test_jobs_of_a_rule_are_one_phase_and_the_slowest_comes_first(tmp_path: Path
 
 def test_jobs_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    old = benchmark(tmp_path / "logs", "probe", 170.0)
-    benchmark(tmp_path / "logs", "fit", 2.0)
+    old = ended(tmp_path / "logs", "probe", 170.0)
+    ended(tmp_path / "logs", "fit", 2.0)
     os.utime(old, (1000, 1000))
     done = python(ROOT, "-m", "workflow_scripts.phases", "--results", str(tmp_path), "--since", "2000")
     assert done.returncode == 0, done.stderr
@@ -36,7 +35,9 @@ def test_jobs_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
     assert (nothing.returncode, nothing.stdout) == (0, "")
 
 
-def test_another_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("nothing\n")
-    with pytest.raises(ValueError, match="no benchmark file"):
-        seconds_of(tmp_path / "x.tsv")
+def test_a_job_without_its_tables_is_no_phase(tmp_path: Path) -> None:
+    log = tmp_path / "probe.log"
+    attempts.begin(log, 100.0)
+    assert phases([attempts.file_of(log)]) == {}
+    attempts.end(log, 130.0, made=False)
+    assert phases([attempts.file_of(log)]) == {}

@@ -17,6 +17,7 @@ from run_display.board import Board, Running, last_words
 from run_display.expected import Expectations, budget_s
 from run_display.handler import KEPT, KILLED, RunHandler
 from run_display.screen import LogScreen
+from tests.took import took
 from workflow_scripts.progress import SHOWN_BY_SNAKEMAKE, Progress, progress_file
 
 SETTINGS = SimpleNamespace(
@@ -45,9 +46,13 @@ def job(rule: str, problem: str, folder: Path) -> Any:
     named = Rule(
         name=rule,
         resources={"machine": 1} if measuring else {},
-        benchmark=f"{folder}/{rule}-{{problem}}.tsv",
+        log=[f"{folder}/{rule}-{{problem}}.log"],
     )
     return SimpleNamespace(rule=named, wildcards_dict={"problem": problem}, is_norun=False)
+
+
+def log_of(job: Any) -> Path:
+    return Path(job.rule.log[0].format(**job.wildcards_dict))
 
 
 def expectations(folder: Path, jobs: list[Any], finished: list[Any]) -> Expectations:
@@ -63,13 +68,9 @@ class _Hashed:
         return getattr(self.job, name)
 
 
-def benchmark(folder: Path, name: str, seconds: float) -> None:
-    (folder / f"{name}.tsv").write_text(f"s\th:m:s\n{seconds}\t0:00:01\n")
-
-
 def test_time_left_is_of_the_last_run_and_without_one_of_the_budgets(tmp_path: Path) -> None:
     jobs = [job("bench", "a", tmp_path), job("bench", "b", tmp_path), job("price", "a", tmp_path)]
-    benchmark(tmp_path, "bench-a", 60.0)
+    took(log_of(jobs[0]), 60.0)
     planned = {one.name: one for one in expectations(tmp_path, jobs, []).left()}
     assert (planned["bench a"].expected_s, planned["bench a"].share) == (60.0, 1.0)
     assert planned["bench b"].expected_s == 100.0 + BATCH_S
@@ -79,10 +80,10 @@ def test_time_left_is_of_the_last_run_and_without_one_of_the_budgets(tmp_path: P
 
 def test_the_time_of_the_last_run_is_remembered_when_its_file_is_written_anew(tmp_path: Path) -> None:
     jobs = [job("bench", "a", tmp_path)]
-    benchmark(tmp_path, "bench-a", 60.0)
+    took(log_of(jobs[0]), 60.0)
     expected = expectations(tmp_path, jobs, [])
     assert expected.left()[0].expected_s == 60.0
-    benchmark(tmp_path, "bench-a", 1.0)
+    took(log_of(jobs[0]), 1.0)
     assert expected.left()[0].expected_s == 60.0
 
 
@@ -91,7 +92,7 @@ def test_each_running_job_has_a_line_and_all_have_one(tmp_path: Path) -> None:
     jobs = [job("bench", "a", tmp_path), job("bench", "b", tmp_path), job("fit", "", tmp_path)]
     board = Board(expectations=expectations(tmp_path, jobs, [jobs[2]]), clock=clock)
     board.done, board.total = 1, 3
-    fields = {"jobid": 7, "rule_name": "bench", "log": [str(log)], "benchmark": str(tmp_path / "bench-a.tsv")}
+    fields = {"jobid": 7, "rule_name": "bench", "log": [str(log)]}
     board.start(fields, "bench a")
     clock.now += 15.0
     (line, total) = board.lines()
@@ -117,7 +118,7 @@ def test_jobs_may_begin_and_end_while_the_lines_are_made(
     board = Board(expectations=expected)
     needed = expected._workflow.dag._needrun
     expected._workflow.dag.finished = lambda one: needed.discard(one)
-    fields = {"rule_name": "bench", "log": [], "benchmark": ""}
+    fields = {"rule_name": "bench", "log": []}
     for jobid in (1, 2):
         board.start(fields | {"jobid": jobid}, f"bench {jobid}")
     monkeypatch.setattr(Running, "step", lambda _: board.end(2) and None)
@@ -128,7 +129,7 @@ def test_jobs_may_begin_and_end_while_the_lines_are_made(
 def test_units_that_are_done_tell_the_time_of_those_that_are_left(tmp_path: Path) -> None:
     clock, log = Clock(), tmp_path / "train-nano.log"
     board = Board(expectations=expectations(tmp_path, [], []), clock=clock)
-    board.start({"jobid": 1, "rule_name": "train", "log": [str(log)], "benchmark": ""}, "train nano")
+    board.start({"jobid": 1, "rule_name": "train", "log": [str(log)]}, "train nano")
     progress_file(log).write_text('{"phase": "", "unit": "launch", "done": 2, "total": 5, "left_s": null}')
     clock.now += 40.0
     assert "about 60 s left" in board.lines()[0]
@@ -138,7 +139,7 @@ def test_with_a_job_that_takes_longer_than_expected_the_time_left_is_a_least(tmp
     clock = Clock()
     jobs = [job("bench", "a", tmp_path), job("bench", "b", tmp_path)]
     board = Board(expectations=expectations(tmp_path, jobs, []), clock=clock)
-    fields = {"jobid": 7, "rule_name": "bench", "log": [], "benchmark": ""}
+    fields = {"jobid": 7, "rule_name": "bench", "log": []}
     board.start(fields, "bench a")
     clock.now += 100.0 + BATCH_S - 10.0
     assert board.lines()[-1].endswith(", about 2 min left")  # 10 s of a, 115 s of b
@@ -210,7 +211,7 @@ def test_the_message_of_a_failed_rule_is_the_last_thing_that_is_said(
         "aux": {},
         "rule_msg": "",
     }
-    handler.emit(record(event=LogEvent.JOB_INFO, wildcards={"problem": "a"}, benchmark=None, **of_job))
+    handler.emit(record(event=LogEvent.JOB_INFO, wildcards={"problem": "a"}, **of_job))
     handler.emit(record(msg="Select jobs to execute..."))
     handler.emit(record(event=LogEvent.JOB_ERROR, levelno=logging.ERROR, **of_job, **about))
     handler.emit(record(msg="Exiting because a job execution failed.", levelno=logging.ERROR))
@@ -236,7 +237,7 @@ def test_a_job_that_was_killed_says_so_and_that_the_same_command_goes_on(
         logging.StreamHandler(), Board(expectations=expectations(tmp_path, [], [])), lambda _: ""
     )
     of_job = {"jobid": 1, "rule_name": "bench", "log": [str(log)]}
-    handler.emit(record(event=LogEvent.JOB_INFO, wildcards={"problem": "a"}, benchmark=None, **of_job))
+    handler.emit(record(event=LogEvent.JOB_INFO, wildcards={"problem": "a"}, **of_job))
     handler.emit(record(event=LogEvent.JOB_ERROR, **of_job))
     handler.close()
     *_, last = capsys.readouterr().err.splitlines()

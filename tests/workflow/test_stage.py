@@ -108,8 +108,8 @@ def test_a_rules_command_notes_what_attempts_took_that_left_no_tables(tmp_path: 
     assert ended(start(tmp_path, "--partial", "p", seconds=0.0, **why))[0] == 1
     assert ended(start(tmp_path, seconds=0.0))[0] == 0
     failed, made = attempts.read(tmp_path / f"tiny{attempts.SUFFIX}")
-    assert (failed.how, made.how) == (attempts.ENDED, attempts.MADE) and made.lost_s == 0.0
-    assert failed.lost_s >= 0.0 and failed.began <= made.began
+    assert (failed.how, made.how) == (attempts.ENDED, attempts.MADE) and made.seconds >= 0.0
+    assert failed.seconds >= 0.0 and failed.began <= made.began
 
 
 SNAKEFILE = f"""
@@ -144,7 +144,7 @@ def test_a_job_that_was_killed_took_until_its_last_sign_of_life(tmp_path: Path) 
     code, said = ended(begin(0.0))
     assert code == 0, said
     killed, made = attempts.read(noted)
-    assert 1.5 < killed.lost_s < QUICK_S and made.how == attempts.MADE
+    assert 1.5 < killed.seconds < QUICK_S and made.how == attempts.MADE
 
 
 DEPLOYMENT = str(ROOT / "config/deployments/local-2.yaml")

@@ -4,8 +4,8 @@ All archives are verified first; a wrong one writes nothing. The cost model's er
 archive and the folders of other finished runs (RUNS): one run says little of the next.
 
 BLOCKS fills the text between `<!-- paper: NAME ... -->` and `<!-- end -->`, of the first archive, and between
-`<!-- paper@TREE: NAME ... -->` and `<!-- end -->`, of the archive of that tree. docs/report.png is the top of the
-first one's report in Chromium. Nothing is measured.
+`<!-- paper@TREE: NAME ... -->` and `<!-- end -->`, of the archive of that tree. PICTURES are the tops of the first
+one's pages in Chromium; a picture of a page that it lacks stays. Nothing is measured.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from overlayccl_core.tables.atomic import write_bytes, write_text
 from overlayccl_core.tables.fidelity import FIDELITY
 
 PAGES = Path("README.md"), Path("docs/figures.md")
-PICTURE = Path("docs/report.png")
+PICTURES = {Path("docs/report.png"): "report.html", Path("docs/curves.png"): "longrun/curves.html"}
 BLOCK = re.compile(r"(<!-- paper(?:@([\w-]+))?: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
 
@@ -335,10 +335,13 @@ def main(arguments: Sequence[str]) -> None:
             for number, (file, last) in enumerate(zip(files, verified, strict=True))
         ]
         texts = {page: filled(page.read_text(), archives) for page in PAGES}
-        photograph(archives[0].tree.path / "report.html", PICTURE)
+        shown = {picture: archives[0].tree.path / page for picture, page in PICTURES.items()}
+        taken = [picture for picture, page in shown.items() if page.exists()]
+        for picture in taken:
+            photograph(shown[picture], picture)
         for page, text in texts.items():
             write_text(page, text)
-    print(f"{', '.join(map(str, PAGES))}, {PICTURE}: of {', '.join(map(str, files))}")
+    print(f"{', '.join(map(str, (*PAGES, *taken)))}: of {', '.join(map(str, files))}")
 
 
 if __name__ == "__main__":

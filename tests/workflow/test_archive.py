@@ -92,7 +92,7 @@ def test_the_readmes_blocks_are_those_that_an_archive_fills() -> None:
     blocks = paper.BLOCK.findall(text)
     assert {name for _, _, name, _, _ in blocks} == set(paper.BLOCKS)
     assert not re.search(r"<!-- paper.*-->\n<!-- end -->", text)  # none is empty
-    assert (ROOT / paper.PICTURE).read_bytes().startswith(b"\x89PNG")
+    assert all((ROOT / picture).read_bytes().startswith(b"\x89PNG") for picture in paper.PICTURES)
     assert text.count("<!-- paper") == len(blocks)
 
 

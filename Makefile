@@ -18,7 +18,7 @@ run: minutes env ## the whole pipeline: results/local, what is deployed, and how
 
 minutes:
 	@test -e $(VENV)/.ready-local || echo "Set-up comes first: 1 to 5 minutes, once."
-	@echo "The run: about 22 minutes on two idle cores, more on busy ones; it shows the minutes left."
+	@echo "The run: about 19 minutes on two idle cores, more on busy ones; it shows the minutes left."
 
 evidence: env ## what else is claimed: a wire (two-tier), 2 and 8 microbatches, a wider model, 2 ranks; one page with the default run
 	@start=$$(date +%s); \

@@ -111,6 +111,8 @@ def asked_cases(asked: argparse.Namespace, ranks: int) -> list[tuple[str, Case]]
             for case in cases_of_model(model, here, microbatches).values()
             if case.problem in asked.problems
         }
+        if not found:
+            raise SystemExit(f"{asked.model} has none of these Problems: {', '.join(asked.problems)}")
         cases = {case.id: case for case in sorted(found, key=lambda case: case.id)}
     return [(name, replace(case, uniform=True)) for name, case in cases.items()]
 

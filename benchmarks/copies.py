@@ -16,7 +16,7 @@ import polars as pl
 
 from overlayccl_core.launching import processes
 from overlayccl_core.measuring.job_status import MEASURED
-from overlayccl_core.tables import records
+from overlayccl_core.tables import attempts, records
 from overlayccl_core.tables.rule_job import RUNNER
 from overlayccl_core.tables.sidecar import check_unchanged, path_of
 from tests.workflow.repository import copy_to
@@ -115,8 +115,8 @@ class Copy:
         return dict(job for pid in self.processes() if (job := _job_of(pid)))
 
     def is_done(self, job: str) -> bool:
-        """Whether a job has ended well: only then Snakemake writes its benchmark file."""
-        return (self.root / TREE / "logs" / f"{job}.tsv").exists()
+        """Whether a job has ended well."""
+        return attempts.made_s(attempts.file_of(self.root / TREE / "logs" / f"{job}.log")) is not None
 
     def of_kinds(self, run: "subprocess.Popen[bytes]") -> dict[str, list[int]]:
         """The processes of a run by what they are."""

@@ -4,8 +4,8 @@ All archives are verified first; a wrong one writes nothing. The cost model's er
 archive and the folders of other finished runs (RUNS): one run says little of the next.
 
 BLOCKS fills the text between `<!-- paper: NAME ... -->` and `<!-- end -->`, of the first archive, and between
-`<!-- paper@TREE: NAME ... -->` and `<!-- end -->`, of the archive of that tree. PICTURES are the tops of the first
-one's pages in Chromium; a picture of a page that it lacks stays. Nothing is measured.
+`<!-- paper@TREE: NAME ... -->` and `<!-- end -->`, of the archive of that tree. PICTURES are of pages of the
+first one, in Chromium; a picture of a page that it lacks stays. Nothing is measured.
 """
 
 import argparse
@@ -41,7 +41,10 @@ from overlayccl_core.tables.atomic import write_bytes, write_text
 from overlayccl_core.tables.fidelity import FIDELITY
 
 PAGES = Path("README.md"), Path("docs/figures.md")
-PICTURES = {Path("docs/report.png"): "report.html", Path("docs/curves.png"): "longrun/curves.html"}
+PICTURES = {  # picture: the page, and its element at the top of the picture
+    Path("docs/report.png"): ("report.html", "body"),
+    Path("docs/curves.png"): ("longrun/curves.html", "figure"),
+}
 BLOCK = re.compile(r"(<!-- paper(?:@([\w-]+))?: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 WIDTH, HEIGHT = 1200, 900  # of the picture, in CSS pixels
 
@@ -303,15 +306,19 @@ def filled(text: str, archives: Sequence[Archive]) -> str:
     return BLOCK.sub(block, text)
 
 
-def photograph(page: Path, picture: Path) -> None:
-    """The top of a page as Chromium shows it."""
+def photograph(page: Path, picture: Path, top: str = "body") -> bool:
+    """Write a picture of a page as Chromium shows it, from an element on; False without the page."""
+    if not page.exists():
+        return False
     from tests.report.browser import chromium  # needs what `make dev` installs
 
     with chromium() as browser:
         tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         tab.goto(page.as_uri())
         tab.wait_for_load_state("networkidle")
+        tab.evaluate("top => document.querySelector(top).scrollIntoView({behavior: 'instant'})", top)
         write_bytes(picture, tab.screenshot())
+    return True
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -335,10 +342,11 @@ def main(arguments: Sequence[str]) -> None:
             for number, (file, last) in enumerate(zip(files, verified, strict=True))
         ]
         texts = {page: filled(page.read_text(), archives) for page in PAGES}
-        shown = {picture: archives[0].tree.path / page for picture, page in PICTURES.items()}
-        taken = [picture for picture, page in shown.items() if page.exists()]
-        for picture in taken:
-            photograph(shown[picture], picture)
+        taken = [
+            picture
+            for picture, (page, top) in PICTURES.items()
+            if photograph(archives[0].tree.path / page, picture, top)
+        ]
         for page, text in texts.items():
             write_text(page, text)
     print(f"{', '.join(map(str, (*PAGES, *taken)))}: of {', '.join(map(str, files))}")

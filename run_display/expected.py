@@ -1,7 +1,7 @@
 """Expected times of a run's jobs, before they begin.
 
-A job is expected to take as long as last time in its tree (`logs/<job>.attempts`). Without a last time, it is the
-configured time plus overhead (`dag/<rule>.py`).
+A job is expected to take as long as last time in its tree (`logs/<job>.attempts`). Without a last time, or if an
+attempt has failed since, it is the configured time plus overhead (`dag/<rule>.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -9,9 +9,8 @@ import time
 import traceback
 from pathlib import Path
 
-import psutil
-
 from overlayccl_core import disk, loader
+from overlayccl_core.launching import processes
 from overlayccl_core.tables import attempts
 from overlayccl_core.tables.rule_job import RuleJob
 from workflow_scripts.following import follow, refuse_elsewhere
@@ -24,7 +23,7 @@ MEASURES = "partial"  # an option of measuring stages only: the folder of finish
 def main(words: list[str]) -> int:
     """Return 0; 1 after a message for bad input (ValueError) or a traceback for a bug; 130 after an interrupt."""
     log = Path(words[words.index("--log") + 1])
-    attempts.begin(log, psutil.Process().create_time())
+    attempts.begin(log, time.time() - processes.age_s())
     say = Progress(words[0], log)
     job = RuleJob.of(words, say)
     made = False

@@ -18,8 +18,8 @@ from overlayccl_core.tables.probing import PROBE_CALLS
 from overlayccl_core.tables.remake import RESULTS
 
 LOGS, ANSWERS = "logs", "answers"  # folders for output of commands and of models
-OF_JOB = re.compile(
-    r"([\w.+@-]+)\.(?:log|attempts)|([\w.+@-]+)\.failure-\d+/(?:launch[\w.-]*|rank-\d+\.error)"
+OF_JOB = re.compile(  # tsv: durations, in trees that earlier versions made
+    r"([\w.+@-]+)\.(?:log|tsv|attempts)|([\w.+@-]+)\.failure-\d+/(?:launch[\w.-]*|rank-\d+\.error)"
 )
 OF_MODEL = re.compile(r"([0-9a-f]{64})(?:\.asked-[0-9a-f]{8})?\.json")
 

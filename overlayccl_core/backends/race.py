@@ -1,9 +1,8 @@
 """Races: end the rounds of Programs that cannot be the fastest any more.
 
 A race is a set of Programs with one winner to find, for instance the candidates of a Case and direction. Every
-Program takes part in the first rounds. A Program far behind the leader in each of them leaves for good, and later
-one slower beyond noise. So its samples are from the batch's first rounds, shared with all others, and the seconds
-go to the close ones.
+Program takes part in the first rounds. A Program slower than the leader beyond noise then leaves for good. So its
+samples are from the batch's first rounds, shared with all others, and the seconds go to the close ones.
 
 All Programs run in one launch, so noise is the noise of its rounds, not of launches. After every round each Program
 is compared with the leader, and a mistake is final. So the 5% error of an interval is divided among all comparisons
@@ -19,8 +18,6 @@ import numpy as np
 from overlayccl_core.measuring.statistics import CONFIDENCE, FEWEST_ROUNDS, ratio_within
 
 Samples = Sequence[Sequence[float]]
-FEW_ROUNDS = 3  # too few for an interval: what leaves after them is FAR behind in each
-FAR = 1.5  # times as long as the leader: noise rarely makes that of samples, several back-to-back calls each
 
 
 class Races:
@@ -55,7 +52,7 @@ def finished(races: Sequence[Sequence[str]], samples: Samples, *, enough: int) -
     """
     running: dict[str, list[int]] = {}
     rounds = max(map(len, samples), default=0)
-    if rounds < FEW_ROUNDS:
+    if rounds < FEWEST_ROUNDS:
         return [False] * len(races)
     for job, names in enumerate(races):
         for name in names:
@@ -69,15 +66,8 @@ def finished(races: Sequence[Sequence[str]], samples: Samples, *, enough: int) -
 def _is_over(jobs: Sequence[int], samples: Samples, won: bool) -> dict[int, bool]:
     leader = min(jobs, key=lambda job: float(np.median(samples[job])))
     behind = [job for job in jobs if job != leader]
-    beaten = _beaten if len(samples[leader]) >= FEWEST_ROUNDS else _far
-    over = {job: beaten(samples[job], samples[leader], len(behind)) for job in behind}
+    over = {job: _beaten(samples[job], samples[leader], len(behind)) for job in behind}
     return {**over, leader: won and all(over.values())}
-
-
-def _far(mine: Sequence[float], leading: Sequence[float], _behind: int) -> bool:
-    """Tell whether the leader is FAR ahead in every common round, of FEW_ROUNDS or more."""
-    common = list(zip(mine, leading, strict=False))
-    return len(common) >= FEW_ROUNDS and all(own >= FAR * ahead for own, ahead in common)
 
 
 def _beaten(mine: Sequence[float], leading: Sequence[float], behind: int) -> bool:

@@ -73,6 +73,13 @@ def state(pid: int) -> ProcessState | None:
     return ProcessState(letter=fields[0], parent=int(fields[1]), own_ticks=own, ticks=own + reaped)
 
 
+def age_s() -> float:
+    """Return the seconds since this process began, exact to a tick: a wall clock may have been set meanwhile."""
+    text = Path("/proc/self/stat").read_text()
+    started = int(text[text.rindex(")") + 2 :].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
 def mentions(pid: int, text: str) -> bool:
     """Return whether a process was started with `text` in its command line: process ids are reused."""
     try:

@@ -49,7 +49,7 @@ def page(splits: pl.DataFrame, name: str) -> str:
 
 
 def sentence(splits: pl.DataFrame) -> str:
-    """Say which M is the best of a model, over what, and whether the gain grows with M."""
+    """Say which M is the best of a model by the odd steps, over what, and whether the gain grows with M."""
     model = splits["model"][0]
     if splits["disturbed"].any():
         return (
@@ -58,7 +58,8 @@ def sentence(splits: pl.DataFrame) -> str:
         )
     best = splits.filter("best").row(0, named=True)
     us = spread(Ratio(value=best["step_us"], low=best["low_us"], high=best["high_us"]))
-    head = f"{model}: the fastest step is {arm_label(best['arm'])} at M = {best['microbatches']}, {us}"
+    which = f"{arm_label(best['arm'])} at M = {best['microbatches']}"
+    head = f"{model}: by the odd steps the fastest is {which}; by the even ones {us}"
     said = [f"{times(ratio)} as fast as {words} ({ratio.word})" for ratio, words in _over(best, splits)]
     return f"{head}{': ' if said else ''}{'; '.join(said)}. {curve(splits)}"
 

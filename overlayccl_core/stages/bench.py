@@ -25,13 +25,12 @@ from overlayccl_core.program.program import Program
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.candidate_columns import is_found
 from overlayccl_core.tables.rule_job import RuleJob
-from overlayccl_core.tables.shortlist import SHORTLIST, Why
+from overlayccl_core.tables.shortlist import SHORTLIST
 from overlayccl_core.timing.batch import TimingBatch, time_candidates
 from overlayccl_core.timing.partial import forget
 
 Row = Mapping[str, Any]
 KEY = ("case", "direction", "candidate")
-COMPARED = (ArmName.DEVELOPER, Why.REDEPLOYED)  # reported with an interval, however slow
 
 
 def main(job: RuleJob) -> None:
@@ -121,15 +120,11 @@ def jobs_of(rows: Iterable[Row], emit: Callable[[Program], str]) -> dict[tuple[s
 
 
 def _races(row: Row) -> tuple[str, ...]:
-    """Name the races of a candidate; a lossy one is no rival of one without loss.
-
-    One of COMPARED is alone in one more: it stays until there are enough rounds for an interval.
-    """
+    """Name the races of a candidate; a lossy one is no rival of one without loss."""
     place = f"{row['case']} {row['direction']}"
-    alone = (f"{place} {row['candidate']}",) if set(COMPARED) & set(row["why"]) else ()
     if row["numerics"] == NumericsClass.LOSSY:
-        return (f"{place} lossy", *alone)
-    return (place, *alone) if is_found(row["candidate"]) else (place, f"{place} known ways", *alone)
+        return (f"{place} lossy",)
+    return (place,) if is_found(row["candidate"]) else (place, f"{place} known ways")
 
 
 def _key(row: Row) -> tuple[str, ...]:

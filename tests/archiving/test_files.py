@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
     ("name", "found"),
     [
         ("logs/fit.log", CheckOutcome.EXACT),
+        ("logs/fit.tsv", CheckOutcome.EXACT),
         ("logs/fit.attempts", CheckOutcome.EXACT),
         ("logs/fit.failure-0/launch.log", CheckOutcome.EXACT),
         ("logs/fit.failure-12/rank-3.error", CheckOutcome.EXACT),

@@ -39,15 +39,17 @@ def splits(gains: dict[int, float], best: tuple[int, str] = (1, "finalist_1"), *
 def test_the_best_is_held_against_not_splitting_and_against_developer_at_its_m() -> None:
     said = sentence(splits({1: 1.0, 4: 1.5}, best=(4, "finalist_1"), **ratio("over_whole", 1.2)))
     assert said.startswith(
-        f"nano: the fastest step is finalist 1 at M = 4, 66.7 ms (60..73.3): 1.20{TIMES} (1.15..1.25) as fast as "
-        f"developer's step that is not split at all (M = 1) (faster); 1.50{TIMES} (1.45..1.55) as fast as "
-        "developer's at the same M (faster). "
+        f"nano: by the odd steps the fastest is finalist 1 at M = 4; by the even ones 66.7 ms (60..73.3): "
+        f"1.20{TIMES} (1.15..1.25) as fast as developer's step that is not split at all (M = 1) "
+        f"(faster); 1.50{TIMES} (1.45..1.55) as fast as developer's at the same M (faster). "
     )
 
 
 def test_where_developer_is_the_best_not_split_nothing_is_gained() -> None:
     said = sentence(splits({1: 0.9, 4: 0.95}, best=(1, "developer")))
-    assert said.startswith("nano: the fastest step is developer at M = 1, 100 ms (90..110). The gain")
+    assert said.startswith(
+        "nano: by the odd steps the fastest is developer at M = 1; by the even ones 100 ms (90..110). The gain"
+    )
 
 
 def test_the_best_of_people_at_another_m_is_named() -> None:
@@ -89,7 +91,7 @@ def test_the_page_has_a_sentence_before_four_figures_of_each_model() -> None:
     frame = splits({1: 1.0, 4: 1.5}, best=(4, "finalist_1"), **ratio("over_whole", 1.2))
     html = page(pl.concat([frame, frame.with_columns(model=pl.lit("mini"))]), "here")
     for model in ("nano", "mini"):
-        sentence_at = html.index(f"{model}: the fastest step")
+        sentence_at = html.index(f"{model}: by the odd steps the fastest")
         titles = ("step time by M", "over developer at the same M", "over developer&#39;s step at M = 1")
         for title in (*titles, "peak memory of a rank by M"):
             assert html.count(title) and html.index(f"{model}: ", sentence_at)

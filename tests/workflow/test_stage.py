@@ -112,6 +112,13 @@ def test_a_rules_command_notes_what_attempts_took_that_left_no_tables(tmp_path: 
     assert failed.seconds >= 0.0 and failed.began <= made.began
 
 
+def test_a_job_begins_with_its_process_and_not_when_its_imports_are_done(tmp_path: Path) -> None:
+    spawned = time.time()
+    assert ended(start(tmp_path, seconds=0.0))[0] == 0
+    (made,) = attempts.read(tmp_path / f"tiny{attempts.SUFFIX}")
+    assert spawned - 0.02 <= made.began <= spawned + 0.1
+
+
 SNAKEFILE = f"""
 rule tiny:
     output: "{HERE / "made.txt"}"

@@ -219,8 +219,7 @@ class _Timer:
     def _plan_again(self, index: int, over: Sequence[bool]) -> None:
         """Give the remaining rounds to Programs whose races are not over."""
         left = [0 if out else job.rounds for job, out in zip(self.plan.jobs, over, strict=True)]
-        fewest = max(TWO, self.fewest - index)
-        self.rounds = min(index + self._fitting_rounds(left, fewest), self.plan.settings.maximum_rounds)
+        self.rounds = min(index + self._fitting_rounds(left, TWO), self.plan.settings.maximum_rounds)
         self._write_rounds(
             [
                 len(mine) if out else job.rounds or self.rounds

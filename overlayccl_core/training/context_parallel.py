@@ -1,10 +1,12 @@
 """One training step of a context-parallel model: each rank has some positions of every text, and the whole model.
 
 Contiguous pieces: rank r of N has positions r * S / N and on. Attention alone looks at other ranks' positions.
-Sites of layer l and microbatch m, in one of two cuts, and one more:
+Sites of layer l and microbatch m, in one of three cuts, and one more:
 
   gather_{l}_{m}, gather_{l}_{m}_backward        keys and values to whole ones, and their gradients to shards: ports
                                                  of ring_kv (Grattafiori et al. 2024, section 3.3.2)
+  hop{h}_{l}_{m}, hop{h}_{l}_{m}_backward        keys and values from each rank to the next, for h = 1 to N - 1, and
+                                                 their gradients back, summed on the way: ports of all_to_next
   attention_{l}_{m}, attention_{l}_{m}_backward  queries, keys, values to what attention gives: ports of attention
   gradients                                      of all parameters, one after another in the backward pass: ports of
                                                  grad_ar
@@ -19,14 +21,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
+import torch
+
 from overlayccl_core.program.nodes import Port
 from overlayccl_core.step.segment import Name, StepSegment, Value
 from overlayccl_core.training.pieces import Batch, Module
 from overlayccl_core.training.segments import Recorded, Tensor, averaging, share_of_mean
-from overlayccl_core.workloads.spreads.context import attention_site, gather_site, of_backward
+from overlayccl_core.workloads.spreads.context import attention_site, gather_site, hop_site, of_backward
 
 Values = Mapping[Value, Tensor]
 Tensors = tuple[Tensor, ...]
+Ends = tuple[tuple[Port, ...], tuple[Port, ...]]
+"""Ports of a site: what it is given, what it makes."""
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -39,6 +45,8 @@ class Attending(Protocol):
 
     parameters: dict[str, Tensor]
     blocks: int
+    rank: int
+    ranks: int
 
     def own(self, batch: Batch) -> Batch:
         """Return this rank's positions of a batch."""
@@ -92,10 +100,8 @@ class ContextParallelStep(ABC):
     """Segments of one step over microbatches; gradients, as means over ranks, end up in the parameters."""
 
     SITE: Callable[[int, int], str]  # of a microbatch and a layer
-    FORWARD: tuple[
-        tuple[Port, ...], tuple[Port, ...]
-    ]  # ports of the forward site: what it is given, what it makes
-    BACKWARD: tuple[tuple[Port, ...], tuple[Port, ...]]
+    FORWARD: Ends
+    BACKWARD: Ends
 
     def __init__(self, pieces: Attending, batches: Sequence[Batch]) -> None:
         self.pieces = pieces
@@ -125,7 +131,15 @@ class ContextParallelStep(ABC):
     def _arrived_back(self, m: int, k: int, made: Tensors) -> Tensors:
         """Return the cotangents of queries, keys and values from what the backward site made."""
 
-    # ------------------------------------------------------------------------------------------- the same in both
+    def _under_way(self, m: int, k: int) -> Iterator[StepSegment]:
+        """Yield the segments between the sites of layer k, if it has several, in the forward pass."""
+        yield from ()
+
+    def _under_way_back(self, m: int, k: int) -> Iterator[StepSegment]:
+        """Yield the segments between the sites of layer k in the backward pass."""
+        yield from ()
+
+    # -------------------------------------------------------------------------------------------- the same in all
     def segments(self) -> Iterator[StepSegment]:
         """Yield forward and backward of every stretch and microbatch, the gradients and their means.
 
@@ -140,7 +154,10 @@ class ContextParallelStep(ABC):
                     gives=self._ports(m, k) if k < last else self._ports(m, k - 1, back=True),
                     work=partial(self._forward, m, k),
                 )
+                if k < last:
+                    yield from self._under_way(m, k)
             for k in range(last):
+                yield from self._under_way_back(m, k)
                 yield StepSegment(
                     name=("backward", m, k),
                     needs=self._ports(m, k, made=True, back=True),
@@ -201,8 +218,8 @@ class GatheredKeysStep(ContextParallelStep):
     """Cut at the gathers of keys and values: a rank's attention is in its stretch, and queries pass by."""
 
     SITE = staticmethod(gather_site)
-    FORWARD = (("shard", 0), ("shard", 1)), (("full", 0), ("full", 1))
-    BACKWARD = (("d_full", 0), ("d_full", 1)), (("d_shard", 0), ("d_shard", 1))
+    FORWARD: Ends = (("shard", 0), ("shard", 1)), (("full", 0), ("full", 1))
+    BACKWARD: Ends = (("d_full", 0), ("d_full", 1)), (("d_shard", 0), ("d_shard", 1))
 
     def __init__(self, pieces: Attending, batches: Sequence[Batch]) -> None:
         super().__init__(pieces, batches)
@@ -226,6 +243,87 @@ class GatheredKeysStep(ContextParallelStep):
     def _arrived_back(self, m: int, k: int, made: Tensors) -> Tensors:
         q = self._queries.pop(m)
         return q, *(one.view_as(q) for one in made)
+
+
+class RingStep(GatheredKeysStep):
+    """The same, but keys and values arrive one rank's after another, each handed on by the rank before.
+
+    Attention begins when all are there. After hop h rank r has those of rank r - h. In the backward pass the
+    gradients of what came with hop h go back the same way, and meet those of the rank that handed it on.
+    """
+
+    FORWARD = (("given",),), (("received",),)
+    BACKWARD = (("d_received",),), (("d_given",),)
+
+    def __init__(self, pieces: Attending, batches: Sequence[Batch]) -> None:
+        super().__init__(pieces, batches)
+        self._blocks: dict[
+            tuple[int, int], list[Tensor]
+        ] = {}  # by the hops that they took; or their gradients
+
+    def _ports(self, m: int, k: int, *, made: bool = False, back: bool = False) -> tuple[Value, ...]:
+        """What the first hop is given, what the last one has made; in the backward pass the other way round."""
+        return (self._port(m, k, self.pieces.ranks - 1 if made is not back else 1, made=made, back=back),)
+
+    def _port(self, m: int, k: int, hop: int, *, made: bool, back: bool) -> Value:
+        site = hop_site(m, k, hop)
+        [port] = (self.BACKWARD if back else self.FORWARD)[made]
+        return (of_backward(site) if back else site, port)
+
+    def _under_way(self, m: int, k: int) -> Iterator[StepSegment]:
+        for hop in range(1, self.pieces.ranks - 1):
+            yield StepSegment(
+                name=("handed on", m, k, hop),
+                needs=(self._port(m, k, hop, made=True, back=False),),
+                gives=(self._port(m, k, hop + 1, made=False, back=False),),
+                work=partial(self._handed_on, m, k, hop),
+            )
+
+    def _under_way_back(self, m: int, k: int) -> Iterator[StepSegment]:
+        for hop in range(1, self.pieces.ranks - 1):
+            yield StepSegment(
+                name=("handed back", m, k, hop),
+                needs=(self._port(m, k, hop + 1, made=True, back=True),),
+                gives=(self._port(m, k, hop, made=False, back=True),),
+                work=partial(self._handed_back, m, k, hop),
+            )
+
+    def _handed_on(self, m: int, k: int, hop: int, v: Values) -> dict[Value, Tensor]:
+        [came] = v.values()
+        self._blocks[m, k].append(came)
+        return {self._port(m, k, hop + 1, made=False, back=False): came}
+
+    def _handed_back(self, m: int, k: int, hop: int, v: Values) -> dict[Value, Tensor]:
+        [of_the_next] = v.values()
+        return {self._port(m, k, hop, made=False, back=True): of_the_next + self._blocks[m, k][hop]}
+
+    def _given(self, m: int, k: int, heads: Tensors) -> Tensors:
+        mine = torch.cat([one.flatten() for one in super()._given(m, k, heads)])
+        self._blocks[m, k] = [mine]
+        return (mine,)
+
+    def _arrived(self, m: int, k: int, made: Tensors) -> Tensors:
+        blocks = [*self._blocks.pop((m, k)), *made]
+        shape = self._queries[m].shape  # [B, H, S / N, D]
+        of_rank = [blocks[hops].view(2, *shape) for hops in self._hops()]
+        q = self._queries.pop(m)
+        return q, *torch.cat(of_rank, 3).unbind()
+
+    def _hops(self) -> list[int]:
+        """By rank: after how many hops its keys are here."""
+        return [(self.pieces.rank - other) % self.pieces.ranks for other in range(self.pieces.ranks)]
+
+    def _given_back(self, m: int, k: int, gradients: Tensors) -> Tensors:
+        self._queries[m], *of_keys = gradients
+        of_rank = torch.stack(of_keys).chunk(self.pieces.ranks, 3)
+        by_hops = dict(zip(self._hops(), of_rank, strict=True))
+        self._blocks[m, k] = [by_hops[hops].flatten() for hops in range(self.pieces.ranks)]
+        return (self._blocks[m, k][-1],)
+
+    def _arrived_back(self, m: int, k: int, made: Tensors) -> Tensors:
+        [of_the_next] = made
+        q = self._queries.pop(m)
+        return q, *(of_the_next + self._blocks.pop((m, k))[0]).view(2, *q.shape).unbind()
 
 
 class AttentionStep(ContextParallelStep):

@@ -116,10 +116,11 @@ class Model(Sizes, TextModel):
         default=None,
         description="of a pipeline: gpipe (all microbatches may be under way) or 1f1b (two of them)",
     )
-    exchange: Literal["keys", "attention"] | None = Field(
+    exchange: Literal["keys", "ring", "attention"] | None = Field(
         default=None,
-        description="of context parallelism: keys (and values, gathered; the default) or attention (all of it: "
-        "gathered, round a ring, or heads exchanged for positions)",
+        description="of context parallelism: keys (and values, gathered; the default), ring (they go round, "
+        "from each rank to the next) or attention (all of it: gathered, round a ring, or heads exchanged for "
+        "positions)",
     )
     heads: Count = Field(description="attention heads")
     ddp_buckets_mib: tuple[PositiveFloat | tuple[PositiveFloat, ...], ...] = Field(

@@ -22,6 +22,7 @@ M, LAYERS = 2, 2
 SMALL: dict[str, Any] = {"width": 16, "hidden": 32, "heads": 4, "layers": LAYERS, "sequence": 8, "batch": 4}
 KEYS = models.load("nano-context").changed(microbatches=(1, M), **SMALL)
 ATTENTION = models.load("nano-attention").changed(microbatches=(1, M), **SMALL)
+RING = models.load("nano-ring").changed(microbatches=(1, M), **SMALL)
 TWO = load("config/deployments/local-2.yaml")
 FOUR = load("config/deployments/local.yaml")
 WAYS = {"gathered": "gathered_and_scattered", "ring": "ring_of_gradients", "ulysses": "ulysses_backward"}
@@ -34,6 +35,10 @@ def keeps_its_own(io, p):
     for slot in range(p.slots):
         whole = io.read("d_full", slot)
         io.write("d_shard", slot, slice_axis(whole, 1, [r * positions for r in range(p.world_size)], positions))
+
+def returns_its_own(io, p):
+    """The gradient of what came from the rank before stays here."""
+    io.write("d_given", io.read("d_received"))
 
 def swaps_two(io, p):
     """The gradients of keys and of values are taken for each other."""
@@ -59,7 +64,8 @@ def programs(
             made[site.name] = replayed(problem, WAYS[way] if is_backward else way)
         else:
             made[site.name] = replayed(
-                problem, {"ring_kv": "per_slot", "grad_ar": "one_by_one"}[site.problem]
+                problem,
+                {"ring_kv": "per_slot", "all_to_next": "direct", "grad_ar": "one_by_one"}[site.problem],
             )
     return made
 
@@ -68,7 +74,7 @@ def programs(
 @pytest.mark.parametrize("deployment", [TWO, FOUR], ids=["two", "four"])
 @pytest.mark.parametrize("microbatches", [1, M])
 @pytest.mark.parametrize(
-    ("cut", "way"), [(KEYS, ""), *((ATTENTION, way) for way in WAYS)], ids=["keys", *WAYS]
+    ("cut", "way"), [(KEYS, ""), (RING, ""), *((ATTENTION, way) for way in WAYS)], ids=["keys", "hops", *WAYS]
 )
 def test_gradients_and_losses_are_those_of_the_unsharded_model(
     cut: Model, way: str, microbatches: int, deployment: Deployment, block: Block
@@ -77,7 +83,9 @@ def test_gradients_and_losses_are_those_of_the_unsharded_model(
     assert worst_error(model, deployment, microbatches, programs(model, deployment, microbatches, way)) < 1e-7
 
 
-@pytest.mark.parametrize(("model", "cheat"), [(KEYS, "keeps_its_own"), (ATTENTION, "swaps_two")])
+@pytest.mark.parametrize(
+    ("model", "cheat"), [(KEYS, "keeps_its_own"), (RING, "returns_its_own"), (ATTENTION, "swaps_two")]
+)
 def test_a_wrong_exchange_of_gradients_is_seen(model: Model, cheat: str) -> None:
     assert worst_error(model, TWO, 1, programs(model, TWO, 1, back=cheat)) > 1e-2
 
@@ -121,7 +129,7 @@ def ran(model: Model) -> list[Name]:
     return order
 
 
-@pytest.mark.parametrize("model", [KEYS, ATTENTION], ids=["keys", "attention"])
+@pytest.mark.parametrize("model", [KEYS, RING, ATTENTION], ids=["keys", "ring", "attention"])
 def test_a_microbatch_goes_back_before_the_next_one_enters(model: Model) -> None:
     stretches = [name for name in ran(model) if name[0] in ("forward", "backward")]
     assert stretches == [

@@ -59,7 +59,7 @@ def test_an_exchange_is_tried_with_the_loss_that_the_bench_found_best_at_the_mod
     assert arms.arms[-1].name == "experts_exact"
 
 
-@pytest.mark.parametrize("model", ["nano-context", "nano-attention"])
+@pytest.mark.parametrize("model", ["nano-context", "nano-attention", "nano-ring"])
 @pytest.mark.parametrize(
     ("name", "heads", "divide"), [("local", 8, True), ("local", 2, False), ("local-2", 2, True)]
 )

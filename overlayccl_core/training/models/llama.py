@@ -41,6 +41,11 @@ MODULES: Mapping[Parallelism, type[Module]] = {
     Parallelism.SHARDED: sharded.ModuleChain,
     Parallelism.CONTEXT: context_parallel.SpreadAttention,
 }
+CONTEXT: Mapping[str, Callable[..., TrainingStep]] = {
+    "keys": context_parallel.GatheredKeysStep,
+    "ring": context_parallel.RingStep,
+    "attention": context_parallel.AttentionStep,
+}
 
 
 class Pieces(pieces.Pieces[Model]):
@@ -109,9 +114,7 @@ class Pieces(pieces.Pieces[Model]):
             case Parallelism.SHARDED:
                 return sharded.ShardedStep(self, batches)
             case Parallelism.CONTEXT:
-                if self.model.exchange == "attention":
-                    return context_parallel.AttentionStep(self, batches)
-                return context_parallel.GatheredKeysStep(self, batches)
+                return CONTEXT[self.model.exchange or "keys"](self, batches)
 
     def _pipeline_step(self, batches: Sequence[Tensor]) -> pipeline_parallel.PipelineStep:
         stage = _stage(self.rank, self.ranks)

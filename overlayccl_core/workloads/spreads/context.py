@@ -1,6 +1,5 @@
 """Context parallel: the positions of each text over all ranks, with whole models."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ContextSpread(Spread):
-    """An exchange for attention, for each layer and microbatch, in both directions; means of gradients.
+    """An exchange for attention, or N - 1, for each layer and microbatch, in both directions; means of gradients.
 
     All ranks have the same texts, and each computes some positions of them: `training/context_parallel.py`.
     """
@@ -37,17 +36,27 @@ class ContextSpread(Spread):
             "sequence": model.sequence,
             "head_dim": model.width // model.heads,
         }
-        problem, name = PROBLEMS[model.exchange or "keys"]
+        if model.exchange == "ring":
+            own = 2 * model.batch // microbatches * self.positions(model, ranks) * model.width
+            entry = {"elements": own, "round": True}
         forward = [
-            Site(name=name(m, layer), problem=problem, entry=entry)
+            Site(name=name, problem=PROBLEMS[model.exchange or "keys"], entry=entry)
             for m in range(microbatches)
             for layer in range(model.layers)
+            for name in self._names(model, m, layer, ranks)
         ]
         backward = [
             replace(site, name=of_backward(site.name), direction=Direction.BACKWARD) for site in forward
         ]
         # the gradients first: their exchange begins before the rest of the backward pass
         return (means_as_they_come(model), *backward, *forward)
+
+    @staticmethod
+    def _names(model: "Model", m: int, layer: int, ranks: int) -> list[str]:
+        """The sites of a layer and microbatch."""
+        if model.exchange == "ring":
+            return [hop_site(m, layer, hop) for hop in range(1, ranks)]
+        return [(attention_site if model.exchange == "attention" else gather_site)(m, layer)]
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
         return (0,) * ranks
@@ -66,13 +75,15 @@ def attention_site(m: int, layer: int) -> str:
     return f"attention_{layer}_{m}"
 
 
+def hop_site(m: int, layer: int, hop: int) -> str:
+    """Return the site of a hop, of 1 to N - 1, of a layer's keys and values round the ranks, of microbatch m."""
+    return f"hop{hop}_{layer}_{m}"
+
+
 def of_backward(site: str) -> str:
     """Return the site of the gradients of what another site gives."""
     return f"{site}_backward"
 
 
-PROBLEMS: Mapping[str, tuple[str, Callable[[int, int], str]]] = {
-    "keys": ("ring_kv", gather_site),
-    "attention": ("attention", attention_site),
-}
-"""What is exchanged -> its Problem; the name of a site."""
+PROBLEMS = {"keys": "ring_kv", "attention": "attention", "ring": "all_to_next"}
+"""What is exchanged -> its Problem."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from overlayccl_core.archiving.findings import Check, Finding, guarded, judged
+from overlayccl_core.evidence.redeployment import KEPT_THETA
 from overlayccl_core.measuring.purposes import Purpose
 from overlayccl_core.rule import ALL, rules
 from overlayccl_core.tables.page import TIMED, TRAINED
@@ -60,7 +61,8 @@ def _arms(tree: Path) -> Iterator[str]:
 
 
 def _machines(tree: Path, machine: str) -> Iterator[str]:
-    for file in sorted(tree.rglob("*.parquet")):
+    """All but what was copied out of another tree, for a redeployment, is of one machine."""
+    for file in sorted({*tree.rglob("*.parquet")} - {tree / KEPT_THETA}):
         if FINGERPRINT in pl.read_parquet_schema(file):
             told = set(pl.read_parquet(file, columns=[FINGERPRINT])[FINGERPRINT].drop_nulls())
             for other in sorted(told - {machine}):

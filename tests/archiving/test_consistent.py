@@ -11,6 +11,7 @@ import pytest
 from overlayccl_core.archiving.consistent import consistent
 from overlayccl_core.archiving.findings import Check, CheckOutcome
 from overlayccl_core.archiving.proofs import proofs
+from overlayccl_core.evidence.redeployment import KEPT_THETA
 from overlayccl_core.measuring.arms import ArmName
 from overlayccl_core.tables.bench import BENCH
 from overlayccl_core.tables.cases import CASES
@@ -104,6 +105,15 @@ def test_half_of_what_is_told_twice_cannot_be_changed(
     found = wrong(tree)
     subject = subject or f"{table}.parquet"
     assert set(found) == {subject} and why in found[subject], found
+
+
+def test_the_cost_model_of_another_tree_is_of_another_machine(tree: Path) -> None:
+    (tree / KEPT_THETA).parent.mkdir()
+    of_another = pl.DataFrame({"fingerprint": ["host b #1"]})
+    of_another.write_parquet(tree / KEPT_THETA)
+    assert not wrong(tree)
+    of_another.write_parquet(tree / "redeploy/regret.parquet")
+    assert "redeploy/regret.parquet is of host b #1" in wrong(tree)["machine"]
 
 
 def test_every_program_that_ran_is_proven_not_those_of_shortlists_alone(tree: Path) -> None:

@@ -123,10 +123,10 @@ rule light:
 
 
 rule on_ranks:
-    conda:
-        "../envs/local.yaml"
     # First: what starts no ranks runs two at a time, and not in between, one by one, while all else waits.
     priority: 1
+    conda:
+        "../envs/local.yaml"
     threads: THREADS
     resources:
         **RANKS,

@@ -98,7 +98,6 @@ lint: dev ## formatters and checkers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile rules
-	$(BIN)/snakemake --profile local --lint
 
 bench: dev ## speed of tracing, proof, price, exchanges by counts, and of a process group in between
 	$(BIN)/python -m benchmarks

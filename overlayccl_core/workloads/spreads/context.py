@@ -1,8 +1,9 @@
 """Context parallel: the positions of each text over all ranks, with whole models."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overlayccl_core.configuration.models import Site
 from overlayccl_core.measuring.frameworks import Framework
@@ -31,32 +32,19 @@ class ContextSpread(Spread):
             )
 
     def sites(self, model: "Model", microbatches: int, ranks: int) -> tuple[Site, ...]:
-        entry = {
-            "heads": model.batch // microbatches * model.heads,
-            "sequence": model.sequence,
-            "head_dim": model.width // model.heads,
-        }
-        if model.exchange == "ring":
-            own = 2 * model.batch // microbatches * self.positions(model, ranks) * model.width
-            entry = {"elements": own, "round": True}
+        exchange = EXCHANGES[model.exchange or "keys"]
+        entry = exchange.entry(model, model.batch // microbatches, ranks)
         forward = [
-            Site(name=name, problem=PROBLEMS[model.exchange or "keys"], entry=entry)
+            Site(name=name, problem=exchange.problem, entry=entry)
             for m in range(microbatches)
             for layer in range(model.layers)
-            for name in self._names(model, m, layer, ranks)
+            for name in exchange.names(m, layer, ranks)
         ]
         backward = [
             replace(site, name=of_backward(site.name), direction=Direction.BACKWARD) for site in forward
         ]
         # the gradients first: their exchange begins before the rest of the backward pass
         return (means_as_they_come(model), *backward, *forward)
-
-    @staticmethod
-    def _names(model: "Model", m: int, layer: int, ranks: int) -> list[str]:
-        """The sites of a layer and microbatch."""
-        if model.exchange == "ring":
-            return [hop_site(m, layer, hop) for hop in range(1, ranks)]
-        return [(attention_site if model.exchange == "attention" else gather_site)(m, layer)]
 
     def replicas(self, ranks: int) -> tuple[int, ...]:
         return (0,) * ranks
@@ -85,5 +73,38 @@ def of_backward(site: str) -> str:
     return f"{site}_backward"
 
 
-PROBLEMS = {"keys": "ring_kv", "attention": "attention", "ring": "all_to_next"}
-"""What is exchanged -> its Problem."""
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What ranks exchange for attention.
+
+    Attributes:
+        entry: The entry of its sites, of so many texts on so many ranks.
+        names: Its sites, of a microbatch and a layer, on so many ranks.
+    """
+
+    problem: str
+    entry: Callable[["Model", int, int], dict[str, Any]]
+    names: Callable[[int, int, int], list[str]]
+
+
+def _of_attention(model: "Model", texts: int, _ranks: int) -> dict[str, Any]:
+    """All heads of all texts."""
+    heads, head_dim = texts * model.heads, model.width // model.heads
+    return {"heads": heads, "sequence": model.sequence, "head_dim": head_dim}
+
+
+def _of_a_rank(model: "Model", texts: int, ranks: int) -> dict[str, Any]:
+    """The keys and values of one rank's positions, in a flat buffer that goes round."""
+    return {"elements": 2 * texts * model.spread.positions(model, ranks) * model.width, "round": True}
+
+
+EXCHANGES = {
+    "keys": Exchange("ring_kv", _of_attention, lambda m, layer, _: [gather_site(m, layer)]),
+    "attention": Exchange("attention", _of_attention, lambda m, layer, _: [attention_site(m, layer)]),
+    "ring": Exchange(
+        "all_to_next",
+        _of_a_rank,
+        lambda m, layer, ranks: [hop_site(m, layer, hop) for hop in range(1, ranks)],
+    ),
+}
+"""By the model's field `exchange`."""

@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.copies import TREE, Copy, Job
 from benchmarks.killed import Blow, blow_at
-from overlayccl_core.tables import records
+from overlayccl_core.tables import attempts, records
+from tests.took import took
 
 JOBS = [
     Job(name="probe", rule="probe", began_s=10.0, ended_s=40.0),
@@ -150,3 +151,12 @@ def test_a_folder_that_a_run_takes_away_meanwhile_is_none(
     assert len(copy.measured("bench-a")) == 1
     assert len(copy.finished()) == 1
     assert not gone.exists()
+
+
+def test_a_job_is_done_when_it_has_made_its_tables(copy: Copy) -> None:
+    log = copy.root / TREE / "logs/probe.log"
+    log.parent.mkdir(parents=True)
+    attempts.begin(log, 0.0)
+    assert not copy.is_done("probe")
+    took(log, 1.0)
+    assert copy.is_done("probe")
